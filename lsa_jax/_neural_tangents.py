@@ -1,12 +1,13 @@
-"""The only door to neural-tangents, which is archived and does not import on current JAX by itself.
+"""neural-tangents, which is archived and does not import on current JAX, repaired.
 
-It is an optional peer: everything here that is not installed is a `Missing`, which says so when it
-is used. Its metadata asks for TensorFlow, which neither its used half nor lsa_jax imports.
+It is an optional peer: where it is not installed, each name here is a `Missing`, which raises an
+error when it is used. Its metadata requires TensorFlow, which neither its used half nor lsa_jax
+imports.
 
 neural-tangents 0.6.5 was written for JAX 0.4.23. It binds names that have moved since, and its
-`experimental` half imports TensorFlow. `_names_of_old_jax` supplies those names while it is being
-imported and takes them away again; `_repair` changes what its own modules look up later. Both leave
-jax as it was. An empty module stands in for `neural_tangents.experimental`.
+`experimental` half imports TensorFlow. `_names_of_old_jax` supplies those names during the import
+and removes them again; `_repair` replaces names in its own modules' namespaces. Both leave jax
+unchanged. An empty module stands in for `neural_tangents.experimental`.
 
 Repaired: `stax`, `linearize`, `batch`, `predict`, and `empirical_ntk_fn` with
 `NtkImplementation.JACOBIAN_CONTRACTION`, `NtkImplementation.NTK_VECTOR_PRODUCTS` or
@@ -37,7 +38,7 @@ _EARLIEST, _BEFORE = (0, 10), (0, 13)
 
 
 def _check_jax_version(version: str) -> None:
-    """Raises ImportError unless neural-tangents was seen to work on this version of jax."""
+    """Raises ImportError unless neural-tangents was tested on this version of jax."""
     if not _EARLIEST <= tuple(int(part) for part in version.split(".")[:2]) < _BEFORE:
         raise ImportError(
             f"jax {version} is installed; lsa_jax and its neural-tangents 0.6.5 need "
@@ -57,7 +58,7 @@ def _strict_map(function: Callable, *sequences: Iterable[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def _lent(module: types.ModuleType, members: dict[str, Any]) -> Iterator[None]:
-    """Gives a module the members that it lacks, and takes them away at the end."""
+    """Adds the members that a module lacks, and removes them at the end."""
     lacking = {name: member for name, member in members.items() if name not in vars(module)}
     vars(module).update(lacking)
     try:
@@ -69,10 +70,7 @@ def _lent(module: types.ModuleType, members: dict[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _names_of_old_jax() -> Iterator[None]:
-    """Puts names where neural-tangents looks for them while it is being imported, and only then.
-
-    It binds them, or fills a table with them as keys, and never looks them up again.
-    """
+    """Supplies names that neural-tangents looks up during its import, and only then."""
     moved = ("Primitive", "Jaxpr", "JaxprEqn", "Literal", "Var")
     core = {name: getattr(jax.extend.core, name) for name in moved}
     # No program holds this primitive any more; the rules filed under it are never looked up.
@@ -206,7 +204,7 @@ def _repair_structured_derivatives(empirical: types.ModuleType) -> None:
 
 
 def _repair() -> None:
-    """Changes what neural-tangents' modules look up at run time, in their own namespaces."""
+    """Replaces names in the namespaces of neural-tangents' modules."""
     from neural_tangents._src import empirical
     from neural_tangents._src import predict as prediction
     from neural_tangents._src.stax import linear
@@ -229,7 +227,7 @@ class Missing:
 
     def _refuse(self) -> InputError:
         return InputError(
-            f"neural-tangents is not installed, and its {self.name} is asked for; accepted: pip "
+            f"neural-tangents is not installed, and its {self.name} is needed; accepted: pip "
             "install 'lsa_jax[neural-tangents]', or without TensorFlow pip install frozendict and "
             "pip install --no-deps neural-tangents==0.6.5"
         )

@@ -180,7 +180,7 @@ def way_on_cpus(count, size, channels, window, dtype=jnp.float32):
     return next((way for way, mark in marks.items() if mark in program), "gather")
 
 
-def test_what_is_large_is_not_gathered_on_cpus():
+def test_large_windows_are_not_gathered_on_cpus():
     with backend.built_for("cpu"):  # as on a machine without oneDNN
         assert way_on_cpus(128, 32, 16, 3) == "canonical"
         assert way_on_cpus(16, 32, 8, 3) == "gather"  # the windows fit into a cache

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lsa_jax._convolution import canonical
-from lsa_jax._convolution.gathered import gather, gather_and_multiply, shifts
+from lsa_jax._convolution.gathered import gather, gather_and_multiply
 from lsa_jax._convolution.trilinear import Windows
 
 # Size of the images, window, strides, zeros around, features.
@@ -30,7 +30,7 @@ def draw(name):
 
 
 def by_loops(windows, x, weight, y):
-    """Returns the outputs, and what sum(y * outputs) changes by with images and with filters."""
+    """Returns the outputs, and the derivatives of sum(y * outputs) by images and filters."""
     padded = np.pad(x.astype(float), ((0, 0), *windows.pads, (0, 0)))
     outputs, images = np.zeros(y.shape), np.zeros(padded.shape)
     filters = np.zeros(weight.shape)
@@ -70,51 +70,6 @@ def test_each_form_is_the_sum_over_windows(name):
     expected = outputs, outputs, images, filters, images, filters
     for one, other in zip(forms(x, weight, y), expected, strict=True):
         assert_close(one, other)
-
-
-def test_a_batch_of_one_operand_is_one_larger_problem():
-    windows, (x, weight, y) = draw("strides")
-
-    def convolve(x, weight):
-        return canonical.convolve(x, weight, windows.strides, windows.pads)
-
-    def transposes(x, weight, y):
-        return jax.vjp(convolve, x, weight)[1](y)
-
-    given, factors = [x, weight, y], np.float32([1, -2, 3])
-    expected = by_loops(windows, *given)
-    for place in range(3):
-        many = [jnp.array(a) for a in given]
-        many[place] = factors[:, None, None, None, None] * given[place]
-        axes = [0 if i == place else None for i in range(3)]
-        if place < 2:
-            outputs = jax.jit(jax.vmap(convolve, axes[:2]))(*many[:2])
-            for one, factor in zip(outputs, factors, strict=True):
-                assert_close(one, factor * expected[0])
-        images, filters = jax.jit(jax.vmap(transposes, axes))(*many)
-        for i, factor in enumerate(factors):  # of the operand that each does not depend on: none
-            assert_close(images[i], expected[1] * (1 if place == 0 else factor))
-            assert_close(filters[i], expected[2] * (1 if place == 1 else factor))
-
-
-def test_windows_are_counted_and_what_is_behind_the_last_one_is_met_by_none():
-    for name, out, size in (
-        ("two neighbours at once", (5, 6), (5, 6)),
-        ("strides", (4, 3), (7, 8)),
-        ("windows smaller than steps", (2, 3), (5, 5)),
-    ):
-        windows, _ = draw(name)
-        assert windows.out == out and windows.met.size == size and windows.met.out == out
-
-
-def test_shifts_have_every_entry_of_a_window_apart():
-    x = np.arange(24.0).reshape(2, 12)
-    for window, stride in ((3, 1), (2, 3), (5, 2), (4, 4), (1, 30)):
-        out = (12 - window) // stride + 1
-        parts = shifts(jnp.array(x), 1, window, stride)
-        for offset, part in zip(range(window), parts, strict=True):
-            starts = offset + stride * np.arange(out)
-            np.testing.assert_array_equal(part, x[:, starts])
 
 
 @pytest.mark.parametrize(("window", "columns"), [((3, 3), 4), ((2, 4), 6), ((1, 5), 6)])

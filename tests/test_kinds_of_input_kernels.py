@@ -604,13 +604,3 @@ def test_class_numbers_as_targets_are_told_the_two_ways_out(function):
     given = (K, np.arange(6), K_TEST) if function is not nystrom else (X, np.arange(6), X[:3], X2)
     with pytest.raises(InputError, match=r"^targets .*jax\.nn\.one_hot.*targets\[:, None\]"):
         function(*given)
-
-
-def test_the_nngp_of_drawn_networks_takes_integers_as_floats():
-    large = (X * 50_000).astype(int)
-    given = {"get": "nngp", "min_draws": 2, "max_draws": 2}
-    found = kernels.monte_carlo_kernel(
-        jax.random.key(0), lambda key: {"w": jnp.asarray(W)}, squares, large, **given
-    ).mean
-    outputs = (large.astype(float) @ W) ** 2
-    np.testing.assert_allclose(found, outputs @ outputs.T / 2, rtol=1e-5)

@@ -36,7 +36,7 @@ def gather(
 
 
 def shifts(x: Array, axis: int, window: int, stride: int) -> list[Array]:
-    """Returns, for each offset in a window, what the windows along an axis have there.
+    """Returns, for each offset in a window, the entries of all windows along an axis there.
 
     Every `stride`-th entry is split off first, and slices are contiguous. A derivative then adds
     contiguous slices too: on a CPU the Jacobians of a small network took half to two thirds of the

@@ -54,7 +54,7 @@ def _to_images(weight: Array, y: Array, windows: Windows) -> Array:
 
 
 def _step_by_one(x: Array, weight: Array, pads: Sequence[tuple[int, int]]) -> Array:
-    """Convolves with stride 1; what negative pads cut off is cut off first."""
+    """Convolves with stride 1; parts outside of negative pads are cut off first."""
     cut = [(0, 0, 0), *((min(0, a), min(0, b), 0) for a, b in pads), (0, 0, 0)]
     x = lax.pad(x, jnp.zeros((), x.dtype), cut)
     return _call(x, weight, _HWIO, (1, 1), [(max(0, a), max(0, b)) for a, b in pads])

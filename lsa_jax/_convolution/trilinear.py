@@ -1,7 +1,7 @@
-"""A convolution whose derivatives are primitives too, each computed as one is told.
+"""A convolution whose derivatives are primitives too, each with a form of its own.
 
 With images x, filters w and outputs y, sum(y * convolution(x, w)) is linear in each of the three.
-Its derivative by y is the convolution, by x and by w are what backpropagation needs, and any
+Its derivative by y is the convolution, by x and by w are those of backpropagation, and any
 derivative of one of the three is another of them: so they are closed under differentiation, to any
 order. JAX's own derivatives of a convolution are other forms of it than those that CPU libraries
 are fast at, so these are primitives of our own, written out in forms that are.

@@ -38,7 +38,7 @@ class DenseLayer(NamedTuple):
 
     Attributes:
         leaf: which parameter.
-        scale: what it is multiplied by.
+        scale: its factor.
         positions: at how many places of one example the layer is used.
         fan_in: inputs to one output.
         fan_out: outputs at one place.
@@ -248,7 +248,7 @@ def _report_dense(
     result: Array,
     on_dense: Callable,
 ) -> Array:
-    """Reports the product of data and a weight; positions come first in what is reported."""
+    """Reports the product of data and a weight; positions come first in the report."""
     side = 0 if marks[0] is None else 1  # of the data
     data, weight = inputs[side], inputs[1 - side]
     contracted = equation.params["dimension_numbers"][0]

@@ -1,4 +1,4 @@
-"""What the dense layers of any network see: their weights, inputs and gradients.
+"""Weights, inputs and gradients of the dense layers of any network.
 
 A convolution of images is a dense layer at the positions of its windows. See `dense_layers` for how
 layers are found in the program that jax traces a network to, whatever library it is of.
@@ -29,7 +29,7 @@ class LayerGradients(NamedTuple):
         name: where its weight is among the parameters, such as "Conv_0/weight".
         weight: [fan_in, fan_out], as it acts: with the factors that the network gives it.
         outer_product: [fan_in, fan_in], sum over outputs and positions and mean over examples of
-            df_c/da df_c/da^T, where a is what the layer sees at a position.
+            df_c/da df_c/da^T, where a is the layer's input at a position.
     """
 
     name: str
@@ -99,7 +99,7 @@ def last_layer_inputs(
     params: PyTree[Float[Array | np.ndarray, "..."]],
     x: Shaped[Array | np.ndarray, "n ..."],
 ) -> Float[Array, "n k"]:
-    """Returns what the last dense layer sees: the network's features, flattened over positions.
+    """Returns the last dense layer's inputs: the features, flattened over positions.
 
     Raises:
         InputError: those of all examples do not fit the memory.
@@ -122,6 +122,6 @@ def last_layer_inputs(
 
     found = functools.partial(lax.map, of_one)
     needed = backend.size_in_bytes(jax.eval_shape(found, x))
-    what = f"x is {x.shape}: keeping what the last layer sees"
+    what = f"x is {x.shape}: keeping the inputs of the last layer"
     memory.check_fits_device(what, needed, lambda: needed, "fewer examples at a time")
     return found(jnp.asarray(x))

@@ -430,7 +430,7 @@ def sum_of_grams(factors: Sequence[Float[Array, "n _"] | Pieces]) -> Float[Array
 
 
 def _upper_blocks(start: int, stop: int, side: int) -> list[tuple[slice, slice]]:
-    """Covers a square's diagonal and what is above it: halves, and halves of those on the diagonal.
+    """Covers a square's diagonal and all above it: halves, and halves of those on the diagonal.
 
     Few of the blocks are small: large ones are multiplied at a higher rate.
     """

@@ -1,4 +1,4 @@
-"""Mean kernels of a finite network over its initialisations, as exact as is asked for."""
+"""Mean kernels of a finite network over its initialisations, to a given accuracy."""
 
 import math
 from collections.abc import Callable
@@ -111,7 +111,7 @@ def _check_fits(draw_some: Callable[[Array], Array], count: int, pairs: int) -> 
 def _averaged(
     draw_some: Callable[[Array], Array], tolerance: float, min_draws: int, max_draws: int
 ) -> MonteCarlo:
-    """Averages what draws of these numbers give, until their mean is known well enough."""
+    """Averages draws until their mean is accurate enough."""
     mean = squares = np.zeros(())
     n, look = 0, min_draws
     while True:

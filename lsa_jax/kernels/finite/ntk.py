@@ -123,7 +123,7 @@ def empirical_ntk(
     """Computes the neural tangent kernel of a finite network at its parameters.
 
     Theta(x, x')_ij = df_i(x)/dtheta . df_j(x')/dtheta, an [n1, n2, c, c] array. Its average over
-    the c outputs, sum_i Theta_ii / c, is what converges to the infinite-width kernel [n1, n2].
+    the c outputs, sum_i Theta_ii / c, converges to the infinite-width kernel [n1, n2].
     Each example goes through `apply` by itself: one in which examples of a batch act on one another
     (batch normalisation) is not the function whose kernel this is.
 
@@ -221,7 +221,7 @@ def finite_kernel(
 
     Returns:
         `kernel(x1, x2=None, *, full=False, diagonal=False)`: `empirical_ntk` with these arguments.
-        It raises what that raises.
+        It raises the same errors.
     """
     apply = _hashable(apply)
     _select(apply, params, selected)  # refuses parameters before the first call
@@ -290,7 +290,7 @@ def _hashable(apply: Callable[[Any, Array], Array]) -> Callable[[Any, Array], Ar
 
 
 class _Selected(NamedTuple):
-    """A network whose parameters are in two parts: what is differentiated, and the rest.
+    """A network whose parameters are in two parts: those differentiated, and the rest.
 
     Attributes:
         apply: `(params, x) -> outputs`.

@@ -48,21 +48,20 @@ Sides = tuple[Array, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Covariances:
-    """Between two steps, for one tile.
+    """The state between two steps, for one tile.
 
     Attributes:
-        layout: how the numbers of pairs lie.
-        form: whether `nngp` are covariances K, as after pools and where no square root follows;
-            gaps; or half squared distances, s^2 / 2 + s'^2 / 2 - K in the examples' units, which
-            are linear in the features of all positions.
+        layout: of the pairs.
+        form: of `nngp`: covariances K, as after pools and where no square root follows; gaps; or
+            half squared distances, s^2 / 2 + s'^2 / 2 - K in the examples' units, which are linear
+            in the features of all positions.
         nngp: of the features.
-        ntk: the tangent kernel; without what the last weights add, if `own` says so; None where
-            it is not asked for, or all of it is theirs.
-        own: what these add: so much of the covariance, and so much; None for nothing. It is added
-            in a nonlinearity's one pass over the pairs.
-        stds: deviations at each position; None beside covariances.
-        units: of distances, one number an example, so that these are of order 1 and those of
-            parallel examples 0; None beside the others.
+        ntk: the tangent kernel without `own`; None where it is not computed, or is all `own`.
+        own: the part of the last weights: a multiple of the covariance, and a constant; None for
+            nothing. It is added in a nonlinearity's one pass over the pairs.
+        stds: deviations at each position; None with covariances.
+        units: of distances, one number an example, so that distances are of order 1 and 0 for
+            parallel examples; None with other forms.
         channels: number of features at a position.
         terms: how many numbers were summed since the last nonlinearity, for rounding.
     """
@@ -78,12 +77,12 @@ class Covariances:
     terms: int
 
     def map(self, function: Callable, **changes: object) -> "Covariances":
-        """Applies a function to what it has of pairs, and makes other changes."""
+        """Applies a function to the numbers of pairs, and makes other changes."""
         ntk = None if self.ntk is None else function(self.ntk)
         return dataclasses.replace(self, nngp=function(self.nngp), ntk=ntk, **changes)
 
     def at_equal_positions(self) -> "Covariances":
-        """Leaves the pairs of different positions out."""
+        """Drops the pairs of different positions."""
         return self.map(self.layout.equal_positions, layout=EQUAL_POSITIONS)
 
     def tolerance(self) -> float:
@@ -106,7 +105,7 @@ class Covariances:
         return self.ntk if self.own is None else _with_own(self.ntk, self.own, self.covariance())
 
     def as_covariances(self) -> "Covariances":
-        """Gives the gaps up."""
+        """Converts gaps or distances into covariances."""
         return dataclasses.replace(
             self,
             form="covariance",
@@ -118,7 +117,7 @@ class Covariances:
         )
 
     def as_gaps(self) -> "Covariances":
-        """Divides distances by the deviations, after what these alone make of them."""
+        """Divides distances by the deviations, less the part of different deviations."""
         if self.form != "distance":
             return self
         quotients = self.layout.pairs(*self.quotients())
@@ -130,7 +129,7 @@ class Covariances:
         return _quotients(self.stds, self.units)
 
     def as_distances(self) -> "Covariances":
-        """Returns the gaps, if it has these, as distances."""
+        """Converts gaps into distances."""
         if self.form != "gap":
             return self
         units = units_of(self.stds, self.layout.axes(self.nngp))
@@ -150,7 +149,7 @@ def _quotients(stds: Sides, units: Sides) -> Sides:
 
 
 def _with_own(ntk: Array | None, own: tuple[float, float], covariance: Array) -> Array:
-    """Adds what the last weights make of the tangent kernel."""
+    """Adds the last weights' part of the tangent kernel."""
     added = own[0] * covariance + own[1]
     return added if ntk is None else ntk + added
 
@@ -158,9 +157,9 @@ def _with_own(ntk: Array | None, own: tuple[float, float], covariance: Array) ->
 def _gaps(
     distance: Array, one: Array, other: Array, inverse1: Array, inverse2: Array, tolerance: float
 ) -> Array:
-    """Divides distances by deviations in the same units, after what these alone make of them."""
+    """Divides distances by deviations in the same units, less the part of different deviations."""
     apart = distance - (one - other) ** 2 / 2
-    # What rounding leaves of parallel features whose units do not fit is no gap.
+    # Parallel features with other units differ by rounding alone, which is no gap.
     apart = dual_activations.exact_above(apart, tolerance * distance)
     return apart * (inverse1 * inverse2)
 
@@ -200,10 +199,10 @@ def covariances_of_gaps(
 
 
 def _own(step: Affine, fan_in: int) -> tuple[float, float]:
-    """Returns what its own parameters add to the tangent kernel, as a multiple and a constant.
+    """Returns its own parameters' part of the tangent kernel, as a multiple and a constant.
 
-    Gradients of "standard" weights are larger by the root of the fan-in than those of "ntk" ones,
-    whose products are the covariance that they make; of biases they are 1.
+    Gradients of "standard" weights are larger by the root of the fan-in than those of "ntk"
+    weights, whose products are the covariance after them; of biases they are 1.
     """
     if step.parameterization != "standard":
         return 1.0, 0.0
@@ -227,7 +226,7 @@ def _through(
     scales_at: Callable,
     after: Sequence[Step],
 ) -> Covariances:
-    """Applies steps, which others follow."""
+    """Applies steps; `after` are the steps that follow them."""
     for number, step in enumerate(steps):
         rest = (*steps[number + 1 :], *after)
         if not above and not pools((step, *rest)):
@@ -323,7 +322,7 @@ def _scaled(sides: Sides, factor: float) -> Sides:
 
 
 def _with_bias(step: Affine, weights: Covariances) -> Covariances:
-    """Adds the biases to what the weights make."""
+    """Adds the biases to the weights' outputs."""
     if step.b_std is None:
         return weights
     if weights.form == "covariance":

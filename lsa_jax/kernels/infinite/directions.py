@@ -22,10 +22,10 @@ from lsa_jax.kernels.infinite.layouts import Layout
 # position are too small for a CPU: with windows 3 x 3 of one channel the first layer took 1.7
 # times as long by them. A GPU sums in the pass of the nonlinearity that follows, where a matrix
 # would be written and read again: compiled for an H100, a pair of the CNN moves 3.1 kB and not 4.5.
-# A TPU has a unit for matrices, and what follows a product is in one pass with it.
+# A TPU has a unit for matrices, and operations after a product are in one pass with it.
 _FEW = {"cpu": 16, "gpu": 16, "tpu": 0}
 
-# Relative to the eps and the squared sizes of what is multiplied, gaps below which the rounding of
+# Relative to the eps and the squared sizes of the factors, gaps below which the rounding of
 # a product counts too much: it is a few eps times the sizes, and the root's error has to stay 1e-6.
 _NEAR = 2.0**15
 
@@ -98,20 +98,20 @@ def gaps(
     along1, along2 = pairs(rows.along, columns.along)
     across1, across2 = pairs(rows.across, columns.across)
     sizes = across1 * across2
-    beside = ((along1 - along2) ** 2 + (across1 - across2) ** 2) / 2
-    found = beside + (sizes - layout.products(rows.vectors, columns.vectors))
+    lengths = ((along1 - along2) ** 2 + (across1 - across2) ** 2) / 2
+    found = lengths + (sizes - layout.products(rows.vectors, columns.vectors))
     equal = operator.eq(*pairs(rows.marks, columns.marks))
     limit = _NEAR * float(jnp.finfo(found.dtype).eps) * sizes**2
     # One pair in 2^32 that differs has the same marks; hardly one that is near, too.
     equal = equal & (found <= 1e-3)
     near = (jnp.minimum(found, 2 - found) < limit) & ~equal
     exact = jnp.where(equal, 0, lax.stop_gradient(found))
-    exact = _near_ones_anew(exact, near, rows.whole(), columns.whole(), layout)
+    exact = _recomputed_near(exact, near, rows.whole(), columns.whole(), layout)
     # Derivatives are those of the products.
     return found + lax.stop_gradient(exact - found)
 
 
-def _near_ones_anew(
+def _recomputed_near(
     found: Array, near: Array, rows: Array, columns: Array, layout: Layout
 ) -> Float[Array, "*positions rows columns"]:
     """Computes gaps of near pairs by distances, for each row that has one: most data has none."""

@@ -27,7 +27,7 @@ _ARCCOS = (
     -0.001910387677,
     0.0004156638293,
 )
-# (sqrt(1 - u^2) - u arccos(u)) / (2 pi (1 - u)^(3/2)), to 6.4e-9 of what is multiplied out:
+# (sqrt(1 - u^2) - u arccos(u)) / (2 pi (1 - u)^(3/2)), to 6.4e-9 of the product:
 _ARC_COSINE = (
     0.1591549368,
     -0.01126692989,

@@ -27,7 +27,7 @@ class InfiniteKernel(StagedKernel):
 
     Attributes:
         steps: the network; none where neural-tangents alone has it.
-        transform: what patches of the first layer are multiplied by; None where they are not.
+        transform: multiplies the first layer's patches; None for none.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class InfiniteKernel(StagedKernel):
         steps: tuple[Step, ...],
         transform: Float[np.ndarray, "k k"] | None = None,
     ) -> None:
-        """Takes a kernel, its stages, and what it is the kernel of."""
+        """Takes a kernel, its stages, its network and its transform."""
         super().__init__(kernel, stages)
         self.steps = steps
         self.transform = transform
@@ -134,7 +134,7 @@ def infinite_kernel(kernel_fn: Callable) -> InfiniteKernel:
 
 
 def infinite_of(network: Any) -> StagedKernel:
-    """Takes a network of neural-tangents as it is: its kernel, for `gram` and what solves it.
+    """Returns the kernel of a neural-tangents network, for `gram` and the solvers.
 
         k = kernels.gram(kernels.infinite_of(stax.serial(...)), x_train)
         fit = kernels.regress(k, targets, k_test, ridge=1e-4)
@@ -179,7 +179,7 @@ def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
         It raises InputError if an argument is not accepted, or all pairs at once do not fit the
         memory; `kernels.gram` goes by tiles.
     """
-    their_network = functools.cache(lambda: serial(steps))  # not before it is asked for
+    their_network = functools.cache(lambda: serial(steps))  # imports neural-tangents
 
     def kernel_fn(x1: Array | np.ndarray, x2: Array | np.ndarray | None, get: str) -> Array:
         return their_network()[2](x1, x2, get)
@@ -267,7 +267,7 @@ def _by_neural_tangents(
     get: str,
     why: str | None,
 ) -> Array:
-    """Computes the kernel by neural-tangents; `why` says what leaves it to that, if anything."""
+    """Computes the kernel by neural-tangents; `why` is the reason, if not the user's choice."""
     with warnings.catch_warnings():
         # models.Residual sees to the independence that this warning asks for.
         warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)

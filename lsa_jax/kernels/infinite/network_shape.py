@@ -1,4 +1,4 @@
-"""What shapes a network's steps make, and whether the recursion applies to them."""
+"""Positions after a network's steps, and whether the recursion applies to them."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ from lsa_jax.kernels.infinite.steps import (
 
 
 class _Outputs(NamedTuple):
-    """What goes from one step to the next: its positions, and whether features are Gaussian."""
+    """The outputs of a step: positions, and whether features are Gaussian."""
 
     positions: tuple[int, ...]
     gaussian: bool
@@ -48,7 +48,7 @@ def position_counts(steps: Sequence[Step], input_shape: tuple[int, ...]) -> list
 
 
 def _after(steps: Sequence[Step], state: _Outputs, counts: list[int]) -> _Outputs | None:
-    """Returns what the last step gives, None where a step does not apply; notes positions."""
+    """Returns the last step's outputs, None where a step does not apply; records positions."""
     for step in steps:
         positions, gaussian = state
         if isinstance(step, Sum):

@@ -58,7 +58,7 @@ class Pointwise(Step):
 
 
 def root(x: Array) -> Array:
-    """Returns the square root; 0, with a derivative of 0, of what is not above 0."""
+    """Returns the square root; 0, with a derivative of 0, of numbers not above 0."""
     return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1)), 0)
 
 

@@ -2,14 +2,10 @@
 
 Without pooling K and Theta are [positions, n1, n2]: every operation runs along contiguous pairs of
 examples, the first layer is one batched matrix product, a convolution is a sum of strided slices,
-and whatever depends on one example only (patches, standard deviations) is computed once. The pairs
-are worked off in tiles that stay in a CPU's cache, by a loop inside one compiled program; of a
-symmetric matrix only the tiles on and above the diagonal. Before pools K and Theta are [height,
-width, height, width, n1, n2], in tiles of few pairs.
-
-Source of the recursion: Jacot et al. (2018), theorem 1; Arora et al. (2019), On exact computation
-with an infinitely wide neural net, section 4; Sohl-Dickstein et al. (2020) for the "standard"
-parameterisation.
+and quantities of one example (patches, standard deviations) are computed once. The pairs are
+processed in tiles that stay in a CPU's cache, by a loop inside one compiled program; of a symmetric
+matrix only the tiles on and above the diagonal. Before pools K and Theta are [height, width,
+height, width, n1, n2], in tiles of few pairs. `covariances` has the recursion and its sources.
 """
 
 import math
@@ -34,7 +30,7 @@ from lsa_jax.kernels.matrices.staged import Stages
 
 
 class Examples(NamedTuple):
-    """What the kernels need of one batch of examples, examples last.
+    """The kernels' quantities of one batch of examples, examples last.
 
     Attributes:
         directions: unit vectors of the inputs to the first affine step.
@@ -67,7 +63,7 @@ def kernel(
         x1: first inputs.
         x2: second inputs; None means x1 against itself, for about half the time.
         get: "ntk" or "nngp".
-        transform: what the patches of the first layer are multiplied by; None leaves them.
+        transform: multiplies the patches of the first layer; None leaves them.
     """
     examples1 = examples(steps, x1, transform)
     examples2 = examples1 if x2 is None else examples(steps, x2, transform)
@@ -77,7 +73,7 @@ def kernel(
 def stages(
     steps: tuple[Step, ...], example: jax.ShapeDtypeStruct, get: Literal["ntk", "nngp"] = "ntk"
 ) -> Stages:
-    """Returns the two stages of `kernel`: what depends on one example, and the recursion.
+    """Returns the two stages of `kernel`: quantities of one example, and the recursion.
 
     The second takes less time where both batches are the same examples; derivatives do not go
     through it.
@@ -92,7 +88,7 @@ def stages(
 
 
 def _same(examples1: Examples, examples2: Examples) -> bool | Bool[Array, ""]:
-    """Tells whether these are the same examples, mostly by the first one alone."""
+    """Returns whether these are the same examples, mostly by the first one alone."""
     one, other = ((side.directions.vectors, side.norms) for side in (examples1, examples2))
     if one[0].shape != other[0].shape:
         return False
@@ -163,7 +159,7 @@ def examples(
     x: Float[Array, "n ..."],
     transform: Float[Array | np.ndarray, "k k"] | None = None,
 ) -> Examples:
-    """Computes what depends on one example only."""
+    """Computes the quantities of each example."""
     return examples_of(steps, scaled_patches(steps, x, transform))
 
 
@@ -187,7 +183,7 @@ def examples_of(steps: Sequence[Step], features: Float[Array, "*positions k n"])
 
 
 def patches(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Float[Array, "*positions k n"]:
-    """Returns what the first affine step sees at each position: of a dense one, the inputs.
+    """Returns the first affine step's patch at each position: of a dense one, the inputs.
 
     A patch lists its offsets, and the channels at each.
     """
@@ -201,7 +197,7 @@ def patches(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Float[Array, "*p
 
 
 def patch_scale(steps: Sequence[Step], size: int) -> float:
-    """Returns what patches of this size are multiplied by."""
+    """Returns the factor of patches of this size."""
     return _first_affine(steps)[1].w_std / math.sqrt(size)
 
 
@@ -260,7 +256,7 @@ def _variance_after(
 def _joined(
     step: Sum | Concat, ends: Sequence[tuple[Array | None, int]]
 ) -> tuple[Array | None, int]:
-    """Returns what paths make together: a sum, or a mean over the features of all."""
+    """Returns the variances of joined paths: a sum, or a mean over the features of all."""
     variances, counts = zip(*ends, strict=True)
     added = isinstance(step, Sum)
     channels = counts[0] if added else sum(counts)

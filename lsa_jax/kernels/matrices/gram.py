@@ -106,9 +106,9 @@ def gram(
         x1: first inputs; integers become floats, as sums of them overflow. Those of 32 bits or more
             stay integers where the kernel takes no floats, as with tokens.
         x2: second inputs; None means x1 against itself.
-        memory_limit: bytes that computing may take on a device: a tile, by the compiled program's
-            own account, and examples that are kept. None takes half of what an accelerator has
-            free; on a CPU 1e9, or half of what is available if that is less, shared by the devices.
+        memory_limit: bytes that computing may take on a device: a tile, as the compiled program
+            reports it, and kept examples. None takes half of an accelerator's free memory; on a CPU
+            1e9, or half of the free memory if that is less, shared by the devices.
         tile: examples a side of a tile; None chooses by the memory.
         dtype: "float64" widens the inputs and computes in float64; not for finite kernels of
             `models.network`, which cast to less.
@@ -125,7 +125,7 @@ def gram(
         of jax.distributed after the first. None if tiles of other writers are still missing.
 
     Raises:
-        InputError: shapes or options are not accepted; float64 is not what the kernel gives; matrix
+        InputError: shapes or options are not accepted; the kernel does not return float64; matrix
             or tile do not fit memory, disk or limit; or the file is another's.
         NumericalError: the kernel of some pair is not finite.
     """

@@ -212,7 +212,7 @@ class PackedMatrix(Sharded):
         super().__init__(tiles, (n, n), group)
         self.tiles, self._n, self._side = tiles, n, tiles.shape[1]
         self._along = math.ceil(n / self._side)
-        # Numbers of the tiles on the diagonal, and of those that are here.
+        # Numbers of the tiles on the diagonal, and of this process's tiles.
         self._firsts = [_first_of(row, n, self._side) for row in range(self._along)]
         self._own = shard_of(count_tiles(n, self._side), group)
         self._diagonal: np.ndarray | None = None

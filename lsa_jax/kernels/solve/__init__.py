@@ -1,1 +1,1 @@
-"""What is done with a kernel matrix: regression, posterior, spectrum, gradient flow."""
+"""Uses of a kernel matrix: regression, posterior, spectrum, gradient flow."""

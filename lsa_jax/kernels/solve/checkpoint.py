@@ -1,4 +1,4 @@
-"""A file that keeps how far a long solution has come."""
+"""A file that keeps the state of a long solution."""
 
 import hashlib
 import io
@@ -16,13 +16,13 @@ from lsa_jax.reporting import files
 # Seconds between two states that are kept.
 _SAVE_EVERY = 60.0
 
-_REMEDY = "remove it to have the solution begin anew"
+_REMEDY = "remove it to have the solution begin again"
 
 
 def recorded(path: Path | str | None, name: str) -> int | None:
-    """Returns a setting with which a file was begun, of whichever system; None where there is none.
+    """Returns a setting of a file, of any system; None where there is none.
 
-    What was chosen by the memory that was free then belongs to the system: from here it stays.
+    A setting that was chosen by the free memory must stay the same after a kill.
     """
     if path is None or not Path(path).exists():
         return None
@@ -41,23 +41,23 @@ class Checkpoint:
         *system: Any,
         settings: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Takes where the state is kept, and of what.
+        """Takes a place and a system.
 
         Args:
             path: a name that ends in .npz; None for nowhere.
-            parts: what the system consists of, in words.
-            system: the same as arrays and numbers, which tell it from others.
-            settings: what `recorded` shall give of it.
+            parts: names of the system's parts, for messages.
+            system: arrays and numbers that identify it.
+            settings: kept for `recorded`.
         """
         self._path = None if path is None else Path(path)
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for part in system:
-            told.update(np.ascontiguousarray(part).tobytes())
-        self._parts, self._system, self._saved = parts, told.hexdigest(), time.monotonic()
+            digest.update(np.ascontiguousarray(part).tobytes())
+        self._parts, self._system, self._saved = parts, digest.hexdigest(), time.monotonic()
         self._settings = settings
 
     def read(self) -> dict[str, np.ndarray] | None:
-        """Returns the arrays to go on from; None where there are none.
+        """Returns the arrays of the state; None where there are none.
 
         Raises:
             InputError: the file is damaged, or of another system.
@@ -77,7 +77,7 @@ class Checkpoint:
             )
 
     def write(self, state: dict[str, Any], *, now: bool = False) -> None:
-        """Keeps a state, where the last one was kept long ago."""
+        """Keeps a state, if the last one was kept a minute ago."""
         if self._path is None or not (now or time.monotonic() - self._saved > _SAVE_EVERY):
             return
         content = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Kernel ridge regression past what can be stored: by a few thousand centres, in one pass.
+"""Kernel ridge regression on any number of examples: by a few thousand centres, in one pass.
 
 The predictor is a sum of kernels at m centres, some of the N examples, instead of at all of them.
 With the partial Cholesky factor L of the centres' own matrix, phi(x) = L^{-1} k(centres, x) are
@@ -12,7 +12,7 @@ the cheaper way up to some 10,000 centres, and its sums serve every ridge. Featu
 not products of kernels as they are, which would square the condition number.
 
 Source: Rudi, Carratino and Rosasco, FALKON: an optimal large scale kernel method, 2017, sections 2
-and 3 (estimator, what its iterations cost); Meanti et al., Kernel methods through the roof, 2020.
+and 3 (estimator, cost of its iterations); Meanti et al., Kernel methods through the roof, 2020.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ _BATCH = 4096
 
 
 class Stream(NamedTuple):
-    """Examples that come a batch at a time, and are the same whenever a batch is asked for again.
+    """Examples that come a batch at a time; a batch is the same each time it is read.
 
     Attributes:
         batch: `number -> (inputs [b, ...], targets [b, c])`, of batches numbered from 0.
@@ -254,7 +254,7 @@ def _summed(
 ) -> tuple["_Features", "_Sums"]:
     """Returns the features and their sums over all batches, from where the checkpoint is.
 
-    Of the processes of a job, all of which go through all batches, the first one keeps it.
+    All processes of a job go through all batches; the first one keeps the checkpoint.
     """
     group, dtype = processes.everyone(), call.dtype
     store = Checkpoint(checkpoint, _SYSTEM, call.centres, call.examples.count, dtype == "float64")

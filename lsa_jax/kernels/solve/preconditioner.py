@@ -30,9 +30,9 @@ def partial_cholesky(
 ) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, " n"]]:
     """Returns L with L^T L near K, and the diagonal that is left over.
 
-    Pivots are drawn in blocks, as likely as what is left of their diagonal, always from the same
-    stream: equal matrices have equal factors. Within a block those come first that add most, and
-    what rounding alone has left of one is passed over.
+    Pivots are drawn in blocks, with probabilities proportional to the rest of their diagonal,
+    always from the same stream: equal matrices have equal factors. Within a block the largest come
+    first, and pivots that are left by rounding alone are skipped.
 
     Source: Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, 2023, algorithm 4.
     """
@@ -58,7 +58,7 @@ def partial_cholesky(
 
 
 class Preconditioner:
-    """(L^T L + d I)^{-1} for one or more d, which stand for the ridge and what L leaves over."""
+    """(L^T L + d I)^{-1} for one or more d: the ridge and the part of K outside of L."""
 
     def __init__(self, rows: Float[np.ndarray, "r n"], rests: Sequence[float]) -> None:
         """Takes L and the d."""

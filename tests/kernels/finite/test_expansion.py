@@ -10,7 +10,6 @@ import pytest
 from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import linearize, linearize_on, taylor_expand
-from lsa_jax.kernels.finite import layerwise
 
 RNG = np.random.default_rng(0)
 READOUT = RNG.normal(size=(3, 2)).astype(np.float32)
@@ -99,25 +98,6 @@ def test_a_network_of_small_parameters_alone_is_expanded_by_its_jacobian():
     assert examples.derivatives.cotangents is None
     np.testing.assert_allclose(apply_lin(weight + 0.5, examples), [[1.0]], rtol=1e-6)
     np.testing.assert_allclose(apply_lin(weight * 2, examples), [[3.0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize("platform", ["cpu", "gpu"])
-def test_examples_go_through_the_network_some_at_a_time(platform, monkeypatch):
-    # So many bytes for a gradient of n examples, of which 1,000 for what they share.
-    monkeypatch.setattr(backend, "bytes_for_gradient", lambda apply, params, x: 1000 + 200 * len(x))
-    x = np.ones((64, 2), np.float32)
-
-    def expand(weight):
-        return linearize_on(square, weight, x)[0]
-
-    weight = np.ones((2, 4), np.float32)
-    with backend.built_for(platform, memory=None if platform == "cpu" else 16.0 * 8 * 4 * 232):
-        traced = jax.make_jaxpr(expand)(weight)
-        at_once = layerwise.examples_at_once(square, weight, x, 4)
-    loops = [e.params["length"] for e in traced.eqns if e.primitive.name == "scan"]
-    # Of each of 4 outputs, 8 parameters of 4 bytes and 200 bytes beside.
-    assert at_once == (2 if platform == "cpu" else 8)
-    assert loops == ([64 // 16, 64 // 2] if platform == "cpu" else [64 // 8] * 2)
 
 
 def polynomial(theta, x):

@@ -156,13 +156,6 @@ def test_a_parameter_used_twice_or_conditionally_is_no_dense_layer(key, apply):
     assert found(apply, jnp.ones((4, 4)), jax.random.normal(key, (5, 4))) == []
 
 
-def test_two_gram_matrices_are_taken_where_they_are_cheaper():
-    # p^2 (k + c f) multiplications against c k f.
-    for positions, is_cheaper in ((1, True), (5, True), (6, False)):
-        layer = dense_layers.DenseLayer(0, 1.0, positions, fan_in=60, fan_out=20)
-        assert layerwise._is_cheaper_by_grams(layer, 3) == is_cheaper
-
-
 @pytest.mark.parametrize("full", [False, True])
 def test_a_pair_costs_two_products_a_dense_layer_and_outputs_times_other_parameters(full):
     params = [np.ones((60, 20)), np.ones((2, 2)), np.ones((1, 20)), np.ones((20, 3))]
@@ -176,19 +169,6 @@ def test_a_pair_costs_two_products_a_dense_layer_and_outputs_times_other_paramet
     c = 9 if full else 3
     expected = (60 + 20 * c) + 4 * c + 20 * c + min(20 + 3 * c, 60 * c)
     assert layerwise.layerwise_cost(apply, params, (60,), np.float32, full=full) == expected
-
-
-def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
-    weight, x = jax.random.normal(key, (40, 30)), jax.random.normal(key, (3, 2, 40))
-
-    def apply(weight, x):
-        return jnp.sum(jnp.tanh(x @ weight), axis=(1, 2))[:, None] * jnp.ones((1, 4))
-
-    assert [layerwise._is_cheaper_by_grams(d, 4) for d in found(apply, weight, x)] == [True]
-    for full in (False, True):
-        expected = ntk(apply, weight, x, full=full, method="jacobian")
-        ours = ntk(apply, weight, x, full=full, method="layerwise")
-        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
 def test_a_weight_made_complex_is_no_dense_layer(key):

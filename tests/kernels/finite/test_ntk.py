@@ -94,7 +94,7 @@ def functions(draw):
     return apply, params, (positions, sizes[0])
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(functions(), st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_all_methods_are_products_of_explicit_jacobians(function, n1, n2, full):
     apply, params, shape = function

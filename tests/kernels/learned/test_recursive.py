@@ -79,35 +79,6 @@ def test_a_power_has_the_norm_of_the_identity_and_is_that_of_each_direction():
         recursive._power(0 * one, 0.5)
 
 
-def test_the_kernel_is_that_of_the_last_transform_and_what_is_kept_has_names(
-    one_direction, tmp_path, monkeypatch
-):
-    made, told = [], []
-
-    def of(transform):
-        made.append((of_gaussian(transform), transform))
-        return made[-1][0]
-
-    def gram(kernel, x, *, progress=lambda fraction: None, path=None, **settings):
-        progress(0.5)
-        matrix = kernels.gram(kernel, x, **settings)
-        progress(1.0)
-        if path:
-            np.save(path, matrix)
-        return matrix
-
-    monkeypatch.setattr(recursive, "gram", gram)
-    settings = {"updates": 2, "points": 5, "directory": tmp_path, "keep_matrices": True}
-    found = machine(one_direction, kernel=of, progress=told.append, **settings)
-    (last,) = (transform for kernel, transform in made if kernel is found.kernel)
-    np.testing.assert_array_equal(last, found.transforms[-1])
-    names = {f"{what}_{number}.npy" for what in ("gram", "transform") for number in (1, 2)}
-    assert {path.name for path in tmp_path.iterdir()} >= {"machine.json", *names}
-    # Of an update, seven tenths are the matrix.
-    expected = [0.35 / 2, 0.7 / 2, 1 / 2, (1 + 0.35) / 2, (1 + 0.7) / 2, 1, 1]
-    np.testing.assert_allclose(told, expected)
-
-
 def test_patches_of_a_convolution_learn_where_the_signal_is(key):
     """Only the middle of every patch carries the target."""
     conv = models.Conv(4, (3, 3), (3, 3), "VALID", 2**0.5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lsa_jax import models
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import Workers, empirical_ntk, finite_kernel, gram
+from lsa_jax.kernels import Workers, finite_kernel, gram
 from lsa_jax.kernels.matrices import gram as grams
 from lsa_jax.kernels.matrices import programs, rounds
 from lsa_jax.kernels.matrices.file import Place
@@ -385,17 +385,6 @@ def network(key):
     model = models.network([models.Conv(4), models.Relu(), models.Flatten(), models.Dense(3)])
     images = jax.random.normal(key, (11, 5, 5, 2))
     return model, model.init(key, images.shape[1:]), images
-
-
-@pytest.mark.parametrize("method", ["auto", "vector_products"])
-def test_gram_of_the_finite_kernel_is_the_empirical_ntk(network, method):
-    model, params, images = network
-    selected = {layer: layer == "Conv_0" for layer in params}
-    kernel = finite_kernel(model.apply, params, selected=selected, method=method)
-    expected = empirical_ntk(model.apply, params, images, selected=selected)
-    np.testing.assert_allclose(gram(kernel, images, tile=4), expected, rtol=1e-4, atol=1e-4)
-    part = gram(kernel, images[:5], images, tile=4)
-    np.testing.assert_allclose(part, expected[:5], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("get", ["ntk", "nngp"])
