@@ -8,7 +8,7 @@ found.table; found.figure(); found.claims; found.to_html("answer.html")
 import base64
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import pandas as pd
 from jaxtyping import Array, Key
 
 from lsa_jax import arrays, training
-from lsa_jax.checks import integer, number, optional, require
+from lsa_jax.checks import Kind, integer, number, optional, require
 from lsa_jax.diagnosis import runs as running
 from lsa_jax.diagnosis import sizes as sizing
 from lsa_jax.diagnosis import tasks
@@ -39,6 +39,7 @@ from lsa_jax.reporting.write import claims_table, mean_and_spread
 __all__ = ["Diagnosis", "Sizes", "diagnose"]
 
 _WARMUP = 0.1  # of all steps
+_PAIRS = "a tuple (start, trained) of parameters, or a list of such tuples"
 _LABELS = {
     "network": "network",
     "ntk_trained": "NTK after training",
@@ -190,36 +191,23 @@ def diagnose(
         "epochs": epochs,
         "measured_examples": measured_examples,
     }
-    for name, value in given.items():
-        least = 2 if name in ("examples", "measured_examples") else 1
-        require(name, value, optional(integer(least)))
-    require("batch_size", batch_size, integer(1))
-    require("minutes", minutes, number(0, above=True))
+    _check(given, batch_size, minutes)
     key = jax.random.key(0) if key is None else arrays.random_key("key", key)
+    key_examples, key_splits, key_seeds = jax.random.split(key, 3)
     model, task = as_model(model), _task(X, y)
-    known = _pairs(params)
-    if known and task.test is None:
-        raise InputError(
-            "params are given and no test set; accepted with params: diagnose(model, (X, y), "
-            "(X_test, y_test)), as the networks may have been trained on any of X"
-        )
-    if kernel is None and model.kernel:
-        kernel = model.ntk
+    known = _pairs(params, task)
     sizes, expected = _sizes(model, task, known, minutes, batch_size, given)
     if progress:
         about = f", about {duration(sum(expected))}" if sum(expected) > 1 else ""
         print(f"{task.words}; {sizes}{about}", flush=True)
-    key_examples, key_splits, key_seeds = jax.random.split(key, 3)
     task = tasks.subset(key_examples, task, sizes.examples)
     parts = list(tasks.splits(key_splits, task, sizes.folds))
     with Progress(100, unit="part", shown=progress) as bar:
         trained = 100 * expected[0] / sum(expected)
-        if known:
-            pairs, done = [known], None
-        else:
-            keys = jax.random.split(key_seeds, sizes.seeds)
+        pairs, done = [known], None
+        if not known:
             pairs, done = running.train(
-                keys,
+                jax.random.split(key_seeds, sizes.seeds),
                 model,
                 task,
                 parts,
@@ -231,7 +219,7 @@ def diagnose(
             )
         found = running.compare(
             model,
-            kernel,
+            kernel or (model.ntk if model.kernel else None),
             task,
             parts,
             pairs,
@@ -240,6 +228,14 @@ def diagnose(
         )
     answer = _answer(task, found, done, sizes)
     return Diagnosis(found.finished, answer, task.words, sizes)
+
+
+def _check(given: dict[str, Any], batch_size: int, minutes: float) -> None:
+    for name, value in given.items():
+        least = 2 if name in ("examples", "measured_examples") else 1
+        require(name, value, optional(integer(least)))
+    require("batch_size", batch_size, integer(1))
+    require("minutes", minutes, number(0, above=True))
 
 
 def _task(X: Any, y: Any) -> Task:  # noqa: N803
@@ -254,22 +250,21 @@ def _task(X: Any, y: Any) -> Task:  # noqa: N803
     return tasks.make_task(X, y)
 
 
-def _pairs(params: Any) -> list[Pair]:
-    """Returns pairs of parameters; one pair may stand by itself."""
-    if params is None or (isinstance(params, Sequence) and not len(params)):
-        return []
-    if isinstance(params, tuple) and len(params) == 2 and not _is_pair(params[0]):
-        params = [params]
-    if not isinstance(params, Sequence) or not all(map(_is_pair, params)):
-        raise InputError("params is not accepted; accepted: (start, trained), or a list of these")
-    return [Pair(*pair) for pair in params]
-
-
-def _is_pair(value: Any) -> bool:
-    if not (isinstance(value, tuple | list) and len(value) == 2):
-        return False
-    first, second = map(jax.tree.structure, value)
-    return first == second
+def _pairs(params: Any, task: Task) -> list[Pair]:
+    """Returns pairs of parameters: a tuple is one pair, a list holds several."""
+    pairs = [params] if isinstance(params, tuple) and params else params or []
+    require("params", pairs, Kind(lambda value: isinstance(value, list), _PAIRS, list))
+    for pair in pairs:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2) or (
+            jax.tree.structure(pair[0]) != jax.tree.structure(pair[1])
+        ):
+            raise InputError(f"params has no pair of equal structure; accepted: {_PAIRS}")
+    if pairs and task.test is None:
+        raise InputError(
+            "params are given and no test set; accepted with params: diagnose(model, (X, y), "
+            "(X_test, y_test)), as the networks may have been trained on any of X"
+        )
+    return [Pair(*pair) for pair in pairs]
 
 
 def _sizes(

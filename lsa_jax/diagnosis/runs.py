@@ -154,59 +154,60 @@ def compare(
     """
     seeds, done, total = len(pairs[0]), 0, len(parts) * (len(pairs[0]) + 1)
     found: dict[tuple[str, int], list[Prediction]] = {}
-    changes: dict[int, list[tuple[float, float]]] = {seed: [] for seed in range(seeds)}
-    own: list[dict[str, Any]] = [{} for _ in range(seeds)]
-    fits: list[list[float]] = [[] for _ in range(seeds)]
+    networks: list[list[dict[str, float]]] = [[] for _ in range(seeds)]
     outputs = functools.partial(_outputs, jax.jit(model.apply))
     linearized = jax.jit(lambda start, end, x: kernels.linearize(model.apply, start)(end, x))
     tangent = jax.jit(functools.partial(kernels.empirical_ntk, model.apply))
     for part, trained in zip(parts, pairs, strict=True):
-        if kernel:
-            infinite = _regress(functools.partial(kernels.gram, kernel), part)
-            for seed in range(seeds):
-                found.setdefault(("ntk_infinite", seed), []).append(infinite)
+        infinite = kernel and _regress(functools.partial(kernels.gram, kernel), part)
         done += 1
         progress(done / total)
         for seed, pair in enumerate(trained):
-            end = outputs(pair.trained, part.test.inputs)
-            start = outputs(pair.start, part.test.inputs)
-            linear = _outputs(
-                functools.partial(linearized, pair.start), pair.trained, part.test.inputs
-            )
-            changes[seed].append(_change(task, start, linear, end))
-            fits[seed].append(_score(task, outputs(pair.trained, part.train.inputs), part.train))
+            ends = [outputs(params, part.test.inputs) for params in pair]
+            linear = _outputs(functools.partial(linearized, pair.start), pair.trained, part.test[0])
+            fit = _score(task, outputs(pair.trained, part.train.inputs), part.train)
+            networks[seed].append({"train_score": fit} | _change(task, *ends, linear))
+            if len(networks[seed]) == 1:
+                few = Dataset(*(a[:measured_examples] for a in part.train))
+                networks[seed][0] |= training.measures.measure(MEASURES, model.apply, *pair, *few)
             results = {
-                "network": Prediction(end),
+                "network": Prediction(ends[1]),
                 "ntk_trained": _regress(_tiled(tangent, pair.trained), part),
                 "ntk_finite": _regress(_tiled(tangent, pair.start), part),
-            }
+            } | ({"ntk_infinite": infinite} if infinite else {})
             for name, prediction in results.items():
                 found.setdefault((name, seed), []).append(prediction)
-            if not own[seed]:
-                few = Dataset(*(a[:measured_examples] for a in part.train))
-                own[seed] = training.measures.measure(MEASURES, model.apply, *pair, *few)
             done += 1
             progress(done / total)
+    return _joined(task, parts, found, list(map(_of_network, networks)))
+
+
+def _of_network(parts: list[dict[str, float]]) -> dict[str, float]:
+    """Returns c, the mean training score and the measures of a seed, from those of its splits."""
+    missed, moved = (sum(part[name] for part in parts) for name in ("missed", "moved"))
+    row = {"linearization_error": (missed / moved) ** 0.5 if moved else np.nan}
+    row["train_score"] = float(np.mean([part["train_score"] for part in parts]))
+    own = ("missed", "moved", "train_score")
+    return row | {name: value for name, value in parts[0].items() if name not in own}
+
+
+def _joined(
+    task: Task,
+    parts: Sequence[Split],
+    found: dict[tuple[str, int], list[Prediction]],
+    networks: list[dict[str, Any]],
+) -> Runs:
+    """Returns a row a learner and seed, over the test examples of all splits."""
     tested = Dataset(*map(np.concatenate, zip(*(part.test for part in parts), strict=True)))
     rows, kept = [], {}
     for (name, seed), predictions in found.items():
         joined = np.concatenate([one.outputs for one in predictions])
-        row = {
-            "id": f"{name}-{seed}",
-            "learner": name,
-            "seed": seed,
-            "num_test": len(tested.targets),
-        }
-        row |= _scores(task, joined, tested)
+        row = {"id": f"{name}-{seed}", "learner": name, "seed": seed}
+        row |= {"num_test": len(tested.targets)} | _scores(task, joined, tested)
         row["left_out"] = float(np.mean([one.left_out for one in predictions]))
-        if name == "network":
-            missed, moved = np.sum(changes[seed], axis=0)
-            row["linearization_error"] = float(np.sqrt(missed / moved)) if moved else np.nan
-            row["train_score"] = float(np.mean(fits[seed]))
-            row |= own[seed]
-        rows.append(row)
+        rows.append(row | (networks[seed] if name == "network" else {}))
         kept[row["id"]] = Outcomes(_outcomes(task, joined, tested), "test")
-    table = pd.DataFrame(rows).assign(chance=task.chance, num_train=len(parts[0].train.targets))
+    table = pd.DataFrame(rows).assign(chance=task.chance, num_train=len(parts[0].rows))
     return Runs.of([], table, kept)
 
 
@@ -218,9 +219,7 @@ def _outputs(apply: Callable, params: Any, inputs: np.ndarray) -> np.ndarray:
     return np.concatenate(list(map(np.asarray, batches)))[: len(inputs)]
 
 
-def _change(
-    task: Task, start: np.ndarray, linear: np.ndarray, end: np.ndarray
-) -> tuple[float, float]:
+def _change(task: Task, start: np.ndarray, end: np.ndarray, linear: np.ndarray) -> dict[str, float]:
     """Returns the squared lengths of f_T - f_0 - J_0 (theta_T - theta_0) and of f_T - f_0.
 
     Under softmax cross-entropy a constant added to all outputs of an example changes nothing, so
@@ -229,7 +228,7 @@ def _change(
     missed, moved = (end - linear).astype(float), (end - start).astype(float)
     if task.kind == "classes":
         missed, moved = (a - a.mean(1, keepdims=True) for a in (missed, moved))
-    return float((missed**2).sum()), float((moved**2).sum())
+    return {"missed": float((missed**2).sum()), "moved": float((moved**2).sum())}
 
 
 def _tiled(kernel: Callable, params: Any) -> Callable[..., np.ndarray]:
