@@ -198,8 +198,7 @@ def diagnose(
     known = _pairs(params, task)
     sizes, expected = _sizes(model, task, known, minutes, batch_size, given)
     if progress:
-        about = f", about {duration(sum(expected))}" if sum(expected) > 1 else ""
-        print(f"{task.words}; {sizes}{about}", flush=True)
+        print(f"{task.words}; {sizes}; {_about(sum(expected))}", flush=True)
     task = tasks.subset(key_examples, task, sizes.examples)
     parts = list(tasks.splits(key_splits, task, sizes.folds))
     with Progress(100, unit="part", shown=progress) as bar:
@@ -226,8 +225,11 @@ def diagnose(
             sizes.measured_examples,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    answer = _answer(task, found, done, sizes)
-    return Diagnosis(found.finished, answer, task.words, sizes)
+    return Diagnosis(found.finished, _answer(task, found, done, sizes), task.words, sizes)
+
+
+def _about(seconds: float) -> str:
+    return f"about {duration(seconds)}" if seconds > 1 else "sizes as given"
 
 
 def _check(given: dict[str, Any], batch_size: int, minutes: float) -> None:
