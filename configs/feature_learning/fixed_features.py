@@ -10,10 +10,8 @@ theorem, which needs 3 < k <= D / 16.
 Full: N to 3,000, five seeds. ":small": N to 1,000, 10,000 examples, two seeds. Both run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.feature_learning.fixed_features import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.feature_learning.fixed_features.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "num_train": 10_000,
@@ -40,11 +38,9 @@ _QUICK = {
     "sweep.seed": (0,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {"title": "Linear models on N fixed features, and the network (theorem 2)"},
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    {"title": "Linear models on N fixed features, and the network (theorem 2)"},
+    small=_SMALL,
+    quick=_QUICK,
+)

@@ -11,14 +11,10 @@ beside the one by descent. The NTK's rate is 1e-4, where table 1 has 1e-5.
 Five seeds; ":small" has two, on 20,000 examples. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import table
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    fields = {
+get_config = table(
+    {
         "ntk_rate": 1e-4,
         "sweep.ntk_rate": (1e-5, 1e-3),
         "title": "Parity labels in the general setting (appendix F)",
@@ -29,4 +25,4 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.learner": ("network", "ntk", "random_features", "two_step", "two_step_exact"),
         "sweep.unstructured_learner": ("network",),
     }
-    return table(variant, fields)
+)

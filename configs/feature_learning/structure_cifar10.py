@@ -9,18 +9,16 @@ regulariser; ours are in tables.py and input_structure/settings.py of
 lsa_jax/experiments/feature_learning. Batch statistics are those of the batch at hand, in tests too.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import resnet_students
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    fields = {
+get_config = resnet_students(
+    {
         "title": "Students on CIFAR-10 and Gaussian inputs (figures 22b and 24)",
         "data.dataset": "cifar10",
         "data.injected": "gaussian",
         "sweep.share": (0.0, 0.25, 0.5, 0.75),
-    }
-    small = {"sweep.seed": (0, 1, 2)}
-    return resnet_students(variant, fields, teacher=5, student=9, small=small)
+    },
+    teacher=5,
+    student=9,
+    small={"sweep.seed": (0, 1, 2)},
+)

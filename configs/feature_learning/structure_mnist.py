@@ -13,10 +13,8 @@ All of MNIST and five seeds; ":small" is 20,000 images and four. ":chosen" has t
 (in one of them 50 or 100, by rounding alone): each seed's own stands beside. All run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.feature_learning.input_structure import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {"data.num_train": 20000, "data.num_test": 5000, "sweep.seed": (0, 1, 2, 3)}
 
@@ -34,18 +32,17 @@ _QUICK = {
     "sweep.teacher_size": (3,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick, chosen."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Students on MNIST and Gaussian inputs (figures 22a, 25)",
-            "data.dataset": "mnist",
-            "sweep.direct_size": (2, 3, 5, 9, 15, 25, 50, 100),
-            "sweep.teacher_size": (9, 25),
-            "sweep.size": (9, 50),
-            "sweep.share": (0.0, 0.5),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "chosen": _CHOSEN})
+get_config = configurations(
+    SETTINGS,
+    {
+        "title": "Students on MNIST and Gaussian inputs (figures 22a, 25)",
+        "data.dataset": "mnist",
+        "sweep.direct_size": (2, 3, 5, 9, 15, 25, 50, 100),
+        "sweep.teacher_size": (9, 25),
+        "sweep.size": (9, 50),
+        "sweep.share": (0.0, 0.5),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+    chosen=_CHOSEN,
+)

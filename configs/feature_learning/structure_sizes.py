@@ -13,10 +13,8 @@ it takes. This law was chosen after a run with standard Gaussian inputs
 Five seeds; ":small" has 20,000 images and fewer sizes. Both run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.feature_learning.input_structure import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "data.num_train": 20_000,
@@ -39,19 +37,17 @@ _QUICK = {
     "sweep.teacher_size": (2, 3),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Loss against size, by teacher (figure 26)",
-            "data.dataset": "mnist",
-            "data.gaussian_law": "pixelwise",
-            "sweep.direct_size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
-            "sweep.size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
-            "sweep.teacher_size": (9, 50, 500),
-            "sweep.share": (1.0,),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    {
+        "title": "Loss against size, by teacher (figure 26)",
+        "data.dataset": "mnist",
+        "data.gaussian_law": "pixelwise",
+        "sweep.direct_size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
+        "sweep.size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
+        "sweep.teacher_size": (9, 50, 500),
+        "sweep.share": (1.0,),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)

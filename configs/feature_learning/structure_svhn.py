@@ -8,16 +8,14 @@ ours are in tables.py and input_structure/settings.py of lsa_jax/experiments/fea
 statistics are those of the batch at hand, in tests too.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import resnet_students
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    fields = {
+get_config = resnet_students(
+    {
         "title": "Students on SVHN and Gaussian inputs (figure 22c)",
         "data.dataset": "svhn",
         "data.injected": "gaussian",
-    }
-    return resnet_students(variant, fields, teacher=2, student=8)
+    },
+    teacher=2,
+    student=8,
+)

@@ -25,18 +25,14 @@ one curve in rate times updates, which rises until 1,200 updates at 1e-5 and fal
 ":small" has 20,000 examples, 400 neurons and two seeds. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import table
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    fields = {
+get_config = table(
+    {
         "title": "Parity labels (table 1)",
         "paper_item": "feature_learning/table1",
         "sweep.first_rate": (0.01, 0.1, 1.0, 10.0),
         "sweep.ntk_steps": (6000, 24_000, 96_000),
         "sweep.ntk_long_rate": 1e-3,
     }
-    return table(variant, fields)
+)

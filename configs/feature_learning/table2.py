@@ -14,14 +14,10 @@ The NTK also has 6,000 updates, after which one seed, looked at before, fits eve
 Five seeds; ":small" has two, on 20,000 examples. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import table
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    fields = {
+get_config = table(
+    {
         "title": "Labels of an interval (table 2)",
         "paper_item": "feature_learning/table2",
         "data.labels": "interval",
@@ -32,5 +28,6 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.class_weights": ("none",),
         "sweep.ntk_rate": (0.01, 0.001),
         "sweep.ntk_steps": (6000,),
-    }
-    return table(variant, fields, {"data.num_train": 20_000, "m": 100, "eval_every": 20})
+    },
+    {"data.num_train": 20_000, "m": 100, "eval_every": 20},
+)

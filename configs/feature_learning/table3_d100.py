@@ -7,18 +7,14 @@ accuracies are table 1's up to rounding, for every seed. The NTK also has 6,000 
 at a rate of 1e-3, as in table 1. ":small" is that of table 1. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import table
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    fields = {
+get_config = table(
+    {
         "title": "Parity labels, d = 100 (table 3)",
         "paper_item": "feature_learning/table3_d100",
         "data.d": 100,
         "sweep.ntk_steps": (6000, 24_000),
         "sweep.ntk_long_rate": 1e-3,
     }
-    return table(variant, fields)
+)

@@ -8,18 +8,14 @@ dimensions. The NTK also has 6,000 and 24,000 updates at a rate of 1e-3, as in t
 that of table 1. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import table
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    fields = {
+get_config = table(
+    {
         "title": "Parity labels, d = 2000 (table 3)",
         "paper_item": "feature_learning/table3_d2000",
         "data.d": 2000,
         "sweep.ntk_steps": (6000, 24_000),
         "sweep.ntk_long_rate": 1e-3,
     }
-    return table(variant, fields)
+)

@@ -14,11 +14,6 @@ oscillates at 1e-3.
 Five seeds; ":small" has two, on 20,000 examples. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import unbalanced
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    return unbalanced(variant, 80)
+get_config = unbalanced(80)

@@ -13,11 +13,6 @@ were chosen by how near the paper seed 0 came with them. The NTK's rate is 1e-4,
 Five seeds; ":small" has two, on 20,000 examples. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import unbalanced
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    return unbalanced(variant, 90)
+get_config = unbalanced(90)

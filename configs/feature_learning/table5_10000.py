@@ -9,20 +9,17 @@ as its number is a matter of when it is stopped: one seed, looked at before, sti
 Five seeds; ":small" has two. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import table
 
 _LONGER = {"sweep.ntk_steps": (6000, 24_000), "sweep.ntk_long_rate": 1e-3}
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    fields = {
+get_config = table(
+    {
         "title": "Parity labels, 10,000 examples (table 5)",
         "paper_item": "feature_learning/table5_10000",
         "data.num_train": 10000,
         "m": 50,
         **_LONGER,
-    }
-    return table(variant, fields, {"data.num_train": 10_000, "m": 50, **_LONGER})
+    },
+    {"data.num_train": 10_000, "m": 50, **_LONGER},
+)

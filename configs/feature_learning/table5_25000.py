@@ -6,14 +6,10 @@ The same network, m = 300. The NTK also has 6,000 and 24,000 updates at a rate o
 1. Five seeds; ":small" has two. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import table
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    fields = {
+get_config = table(
+    {
         "ntk_rate": 1e-4,
         "sweep.ntk_rate": (1e-5, 1e-3),
         "title": "Parity labels, 25,000 examples (table 5)",
@@ -21,5 +17,6 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "data.num_train": 25000,
         "sweep.ntk_steps": (6000, 24_000),
         "sweep.ntk_long_rate": 1e-3,
-    }
-    return table(variant, fields, {"data.num_train": 10_000})
+    },
+    {"data.num_train": 10_000},
+)

@@ -14,11 +14,6 @@ nearer to it than to any other.
 Five seeds; ":small" has two, half the updates and fewer neurons. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import mixture
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the network in one of the variants full, small, quick."""
-    return mixture(variant, d=100, k=4, sigma_r=1.0, pictures=(0, 5000, 8000))
+get_config = mixture(d=100, k=4, sigma_r=1.0, pictures=(0, 5000, 8000))

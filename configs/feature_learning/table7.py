@@ -11,10 +11,8 @@ at a tenth of the size. The paper gives no optimiser, batch or augmentation: SGD
 rate 0.1, weight decay 0.0005, batches of 128, no augmentation are ours.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.feature_learning.filter_clouds import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.feature_learning.filter_clouds.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 # Clusters of 3 to 26 filters, the paper's epochs.
 _SMALL = {
@@ -35,12 +33,10 @@ _QUICK = {
     "sweep.seed": (0,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the networks in one of the variants full, small, quick, small_tenth."""
-    config = set_fields(
-        settings.default_config(),
-        {"title": "Filters of ResNet(m) on CIFAR-10 airplane/automobile (table 7)"},
-    )
-    variants = {"small": _SMALL, "quick": _QUICK, "small_tenth": _SMALL_TENTH}
-    return choose(config, variant, variants)
+get_config = configurations(
+    SETTINGS,
+    {"title": "Filters of ResNet(m) on CIFAR-10 airplane/automobile (table 7)"},
+    small=_SMALL,
+    quick=_QUICK,
+    small_tenth=_SMALL_TENTH,
+)

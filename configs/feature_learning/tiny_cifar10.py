@@ -8,17 +8,15 @@ ours are in tables.py and input_structure/settings.py of lsa_jax/experiments/fea
 statistics are those of the batch at hand, in tests too.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import resnet_students
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    fields = {
+get_config = resnet_students(
+    {
         "title": "Students on CIFAR-10 and Tiny ImageNet or Gaussian inputs (figure 23a)",
         "data.dataset": "cifar10",
         "data.injected": "tiny_imagenet",
         "sweep.injected": ("tiny_imagenet", "gaussian"),
-    }
-    return resnet_students(variant, fields, teacher=5, student=9)
+    },
+    teacher=5,
+    student=9,
+)

@@ -9,14 +9,10 @@ rate is 1e-4, where table 1 has 1e-5; the first seed has 1e-5 and 1e-3 too.
 Five seeds; ":small" has two, on 20,000 examples. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import table
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    fields = {
+get_config = table(
+    {
         "ntk_rate": 1e-4,
         "sweep.ntk_rate": (1e-5, 1e-3),
         "title": "Hidden vectors as labels (figure 15)",
@@ -25,5 +21,6 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "data.k": 50,
         "feature_scale": 0.5,
         "sweep.unstructured_learner": (),
-    }
-    return table(variant, fields, {"data.num_train": 20_000})
+    },
+    {"data.num_train": 20_000},
+)

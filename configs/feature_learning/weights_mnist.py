@@ -7,15 +7,11 @@ the loss, rate, batch and the small initial weights are ours, as it gives none. 
 their silhouette is above 0.5.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import neurons
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the network in one of the variants full, small, quick."""
-    fields = {
+get_config = neurons(
+    {
         "title": "Neurons on MNIST 0/1 (figure 3)",
         "data.dataset": "mnist",
     }
-    return neurons(variant, fields)
+)

@@ -6,18 +6,14 @@ Needs --data_dir=DIR with the data set. m = 50, momentum 0.95, no regularisation
 the loss, rate, batch and the small initial weights are ours, as it gives none.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.tables import neurons
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the network in one of the variants full, small, quick."""
-    fields = {
+get_config = neurons(
+    {
         "title": "Neurons on SVHN 0/1 (figure 19)",
         "data.dataset": "svhn",
         "init_std": 1 / 3072,
         "clusters": 4,
         "pictures": (0, 10, 50, 200, 1000),
     }
-    return neurons(variant, fields)
+)

@@ -1,103 +1,42 @@
-"""What Shi, Wei and Liang (ICLR 2022) print, to stand beside ours."""
+"""Numbers that Shi, Wei and Liang (ICLR 2022) print."""
+
+_ROWS = ("network", "ntk", "random_features", "one_step", "two_step", "without_structure")
+
+# Tables 1 to 5: train and test accuracy in percent, and the cosine of the nearest neuron with the
+# ground truth, of the rows above; "-" where the paper prints none.
+_PRINTED = """
+table1 100/100/.997 84.0/86.4/- 74.7/76.0/.114 51.3/52.2/.848 100/100/.997 100/52.0/.253
+table2 100/100/1 100/100/- 76.4/73.2/.153 44.1/41.0/.901 100/100/.994 100/100/.965
+table3_d100 100/100/1 83.1/81.5/- 78.9/78.3/.354 53.0/51.1/.967 100/100/1 100/51.0/.331
+table3_d2000 100/100/.998 75.6/75.4/- 80.0/77.0/.056 50.22/50.01/.560 100/100/.998 100/52.5/.309
+table4_80 100/100/.999 62.9/82.7/- 72.7/70.4/.293 78.3/75.7/.950 100/100/.999 100/61.7/.218
+table4_90 100/100/.997 84.0/81.7/- 73.6/72.4/.296 92.3/89.2/.956 100/100/.997 100/71.8/.286
+table5_25000 100/100/.997 84.0/84.1/- 78.6/74.7/.105 50.6/50.0/.851 100/100/.997 100/50.2/.230
+table5_10000 100/100/.995 73.9/75.0/- 71.6/74.3/.096 50.7/50.3/.974 100/100/.994 100/52.2/.176
+"""
 
 
-def _feature_rows(*rows: tuple[float | None, ...]) -> dict[str, tuple[float | None, ...]]:
-    names = ("network", "ntk", "random_features", "one_step", "two_step", "without_structure")
-    return dict(zip(names, rows, strict=True))
+def _table(cells: list[str]) -> dict[str, tuple[float | None, ...]]:
+    """Returns (train, test, cosine) by row."""
+    numbers = [[None if n == "-" else float(n) for n in cell.split("/")] for cell in cells]
+    return dict(zip(_ROWS, map(tuple, numbers), strict=True))
 
 
-# Shi, Wei and Liang (ICLR 2022), tables 1 to 5: train and test accuracy in percent, and the cosine
-# of the nearest neuron with the ground truth (None: the paper gives none).
 FEATURE_LEARNING: dict[str, dict[str, tuple[float | None, ...]]] = {
-    "feature_learning/table1": _feature_rows(
-        (100.0, 100.0, 0.997),
-        (84.0, 86.4, None),
-        (74.7, 76.0, 0.114),
-        (51.3, 52.2, 0.848),
-        (100.0, 100.0, 0.997),
-        (100.0, 52.0, 0.253),
-    ),
-    "feature_learning/table2": _feature_rows(
-        (100.0, 100.0, 1.0),
-        (100.0, 100.0, None),
-        (76.4, 73.2, 0.153),
-        (44.1, 41.0, 0.901),
-        (100.0, 100.0, 0.994),
-        (100.0, 100.0, 0.965),
-    ),
-    "feature_learning/table3_d100": _feature_rows(
-        (100.0, 100.0, 1.0),
-        (83.1, 81.5, None),
-        (78.9, 78.3, 0.354),
-        (53.0, 51.1, 0.967),
-        (100.0, 100.0, 1.0),
-        (100.0, 51.0, 0.331),
-    ),
-    "feature_learning/table3_d2000": _feature_rows(
-        (100.0, 100.0, 0.998),
-        (75.6, 75.4, None),
-        (80.0, 77.0, 0.056),
-        (50.22, 50.01, 0.560),
-        (100.0, 100.0, 0.998),
-        (100.0, 52.5, 0.309),
-    ),
-    "feature_learning/table4_80": _feature_rows(
-        (100.0, 100.0, 0.999),
-        (62.9, 82.7, None),
-        (72.7, 70.4, 0.293),
-        (78.3, 75.7, 0.950),
-        (100.0, 100.0, 0.999),
-        (100.0, 61.7, 0.218),
-    ),
-    "feature_learning/table4_90": _feature_rows(
-        (100.0, 100.0, 0.997),
-        (84.0, 81.7, None),
-        (73.6, 72.4, 0.296),
-        (92.3, 89.2, 0.956),
-        (100.0, 100.0, 0.997),
-        (100.0, 71.8, 0.286),
-    ),
-    "feature_learning/table5_25000": _feature_rows(
-        (100.0, 100.0, 0.997),
-        (84.0, 84.1, None),
-        (78.6, 74.7, 0.105),
-        (50.6, 50.0, 0.851),
-        (100.0, 100.0, 0.997),
-        (100.0, 50.2, 0.230),
-    ),
-    "feature_learning/table5_10000": _feature_rows(
-        (100.0, 100.0, 0.995),
-        (73.9, 75.0, None),
-        (71.6, 74.3, 0.096),
-        (50.7, 50.3, 0.974),
-        (100.0, 100.0, 0.994),
-        (100.0, 52.2, 0.176),
-    ),
+    f"feature_learning/{name}": _table(cells)
+    for name, *cells in map(str.split, _PRINTED.strip().splitlines())
 }
 
-# Shi, Wei and Liang (ICLR 2022), table 7: cosines of mean gradients v1, v2, v3 of three chunks of
-# ten steps and their mean v, by filters in the first block.
+# Table 7: cosines of mean gradients v1, v2, v3 of three chunks of ten steps and their mean v, by
+# filters in the first block.
+_COSINES = ("v1_v", "v2_v", "v3_v", "v1_v2", "v1_v3", "v2_v3")
 GRADIENT_COSINES: dict[int, dict[str, float]] = {
-    128: {
-        "v1_v": 0.9727,
-        "v2_v": 0.8655,
-        "v3_v": 0.6549,
-        "v1_v2": 0.7454,
-        "v1_v3": 0.5083,
-        "v2_v3": 0.6533,
-    },
-    256: {
-        "v1_v": 0.8646,
-        "v2_v": 0.9665,
-        "v3_v": 0.9121,
-        "v1_v2": 0.7087,
-        "v1_v3": 0.6919,
-        "v2_v3": 0.9135,
-    },
+    128: dict(zip(_COSINES, (0.9727, 0.8655, 0.6549, 0.7454, 0.5083, 0.6533), strict=True)),
+    256: dict(zip(_COSINES, (0.8646, 0.9665, 0.9121, 0.7087, 0.6919, 0.9135), strict=True)),
 }
 
-# The same, captions of figures 20 and 21: mean cosine of either cluster with its centre, and the
-# cosine of the centres, in the four blocks; and test accuracy in percent.
+# Captions of figures 20 and 21: mean cosine of either cluster with its centre, and the cosine of
+# the centres, in the four blocks; and test accuracy in percent.
 FILTER_CLUSTERS: dict[int, list[tuple[float, float, float]]] = {
     128: [
         (0.6152, 0.6973, -0.7245),

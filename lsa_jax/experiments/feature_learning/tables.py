@@ -1,13 +1,17 @@
-"""What configurations of the tables and figures of Shi, Wei and Liang (ICLR 2022) share."""
+"""Parts that configurations of the tables and figures of Shi, Wei and Liang (ICLR 2022) share."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_collections
 
 from lsa_jax.experiments.feature_learning.input_structure import settings as input_structure
-from lsa_jax.experiments.feature_learning.learning import settings
+from lsa_jax.experiments.feature_learning.learning import settings as learning
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_clouds
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.sweep.variants import configurations
+
+Fields = Mapping[str, Any]
+GetConfig = Callable[[str], ml_collections.ConfigDict]
 
 _SMALL = {
     "data.num_train": 20_000,
@@ -40,47 +44,37 @@ _QUICK = {
 }
 
 
-def table(
-    variant: str, fields: dict[str, Any], small: dict[str, Any] | None = None
-) -> ml_collections.ConfigDict:
-    """Returns one table: every learner, five seeds.
+def table(fields: Fields, small: Fields | None = None) -> GetConfig:
+    """Returns `get_config` of one table: every learner, five seeds.
+
+    Its variants are full, small (fewer examples, neurons and seeds) and quick (tests).
 
     Args:
-        variant: "full", "small" (fewer examples, neurons and seeds) or "quick" (tests).
-        fields: what is the table's own.
-        small: what its small variant changes beside.
-
-    Raises:
-        InputError: there is no such variant, or no such field.
+        fields: the table's own.
+        small: further fields that its small variant changes.
     """
-    config = set_fields(settings.default_config(), fields)
-    return choose(config, variant, {"small": _SMALL | (small or {}), "quick": _QUICK})
+    return configurations(learning.SETTINGS, fields, small=_SMALL | dict(small or {}), quick=_QUICK)
 
 
-def unbalanced(variant: str, percent: int) -> ml_collections.ConfigDict:
-    """Returns half of table 4: so many percent of the labels are -1.
+def unbalanced(percent: int) -> GetConfig:
+    """Returns `get_config` of half of table 4: so many percent of the labels are -1."""
+    return table(
+        {
+            "title": f"Parity labels, {percent} % negative (table 4)",
+            "paper_item": f"feature_learning/table4_{percent}",
+            "data.negative_share": percent / 100,
+            "class_weights": "all_steps",
+            "ntk_rate": 1e-4,
+            "random_features_rate": 0.1,
+            "sweep.ntk_rate": (1e-5, 1e-3),
+            "sweep.ntk_steps": (6000, 24_000),
+            "sweep.ntk_long_rate": 3e-4,
+            "sweep.random_features_rate": (0.03, 0.3),
+            "sweep.class_weights": ("first_steps",),
+            "sweep.weighted_learner": ("network", "ntk", "random_features"),
+        }
+    )
 
-    Raises:
-        InputError: there is no such variant.
-    """
-    fields = {
-        "title": f"Parity labels, {percent} % negative (table 4)",
-        "paper_item": f"feature_learning/table4_{percent}",
-        "data.negative_share": percent / 100,
-        "class_weights": "all_steps",
-        "ntk_rate": 1e-4,
-        "random_features_rate": 0.1,
-        "sweep.ntk_rate": (1e-5, 1e-3),
-        "sweep.ntk_steps": (6000, 24_000),
-        "sweep.ntk_long_rate": 3e-4,
-        "sweep.random_features_rate": (0.03, 0.3),
-        "sweep.class_weights": ("first_steps",),
-        "sweep.weighted_learner": ("network", "ntk", "random_features"),
-    }
-    return table(variant, fields)
-
-
-_SMALL_MIXTURE = {"m": 400, "data.num_train": 10000, "sweep.seed": (0, 1)}
 
 _QUICK_NEURONS = {
     "m": 6,
@@ -91,64 +85,55 @@ _QUICK_NEURONS = {
     "sweep.seed": (0, 1),
 }
 
-_QUICK_MIXTURE = _QUICK_NEURONS | {
-    "clusters": 4,
-    "data.d": 8,
-    "data.k": 2,
-}
 
+def mixture(*, d: int, k: int, sigma_r: float, pictures: tuple[int, ...]) -> GetConfig:
+    """Returns `get_config` of one experiment of table 6: a network on a mixture of 2^k Gaussians.
 
-def mixture(
-    variant: str, *, d: int, k: int, sigma_r: float, pictures: tuple[int, ...]
-) -> ml_collections.ConfigDict:
-    """Returns one experiment of table 6: a network on a mixture of 2^k Gaussians.
+    Its variants are full, small (fewer examples, neurons, updates and seeds) and quick (tests).
 
     Args:
-        variant: "full", "small" (fewer examples, neurons, updates and seeds) or "quick" (tests).
         d: dimensions.
         k: dimensions of the cube whose corners the clusters surround.
         sigma_r: scale of the clusters.
-        pictures: updates after which the weights are looked at; half as many if "small".
-
-    Raises:
-        InputError: there is no such variant.
+        pictures: updates after which the weights are drawn; half as many if "small".
     """
-    config = set_fields(
-        weight_clouds.default_config(),
-        {
-            "title": f"Mixture of 2^{k} Gaussians, d = {d} (table 6)",
-            "data.dataset": "gaussian_mixture",
-            "data.d": d,
-            "data.k": k,
-            "data.sigma_r": sigma_r,
-            "m": 800,
-            "init_std": d**-0.5,
-            "sweep.init_std": (0.1 * d**-0.5, d**-0.5),
-            "output_std": 800**-0.5,
-            "loss": "logistic",
-            "learning_rate": 0.1,
-            "momentum": 0.9,
-            "batch_size": 200,
-            "pictures": pictures,
-            "clusters": 2**k,
-        },
-    )
-    small = _SMALL_MIXTURE | {"pictures": tuple(updates // 2 for updates in pictures)}
-    return choose(config, variant, {"small": small, "quick": _QUICK_MIXTURE})
+    fields = {
+        "title": f"Mixture of 2^{k} Gaussians, d = {d} (table 6)",
+        "data.dataset": "gaussian_mixture",
+        "data.d": d,
+        "data.k": k,
+        "data.sigma_r": sigma_r,
+        "m": 800,
+        "init_std": d**-0.5,
+        "sweep.init_std": (0.1 * d**-0.5, d**-0.5),
+        "output_std": 800**-0.5,
+        "loss": "logistic",
+        "learning_rate": 0.1,
+        "momentum": 0.9,
+        "batch_size": 200,
+        "pictures": pictures,
+        "clusters": 2**k,
+    }
+    small = {
+        "m": 400,
+        "data.num_train": 10_000,
+        "sweep.seed": (0, 1),
+        "pictures": tuple(updates // 2 for updates in pictures),
+    }
+    quick = _QUICK_NEURONS | {"clusters": 4, "data.d": 8, "data.k": 2}
+    return configurations(weight_clouds.SETTINGS, fields, small=small, quick=quick)
 
 
-def neurons(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDict:
-    """Returns the neurons of a two-layer network on two classes of images.
+def neurons(fields: Fields) -> GetConfig:
+    """Returns `get_config` of the neurons of a two-layer network on two classes of images.
+
+    Its variants are full, small (fewer seeds) and quick (tests).
 
     Args:
-        variant: "full", "small" (fewer seeds) or "quick" (tests).
-        fields: what is the figure's own: title, data set, initial scale, clusters.
-
-    Raises:
-        InputError: there is no such variant, or no such field.
+        fields: the figure's own: title, data set, initial scale, clusters.
     """
-    config = set_fields(weight_clouds.default_config(), fields)
-    return choose(config, variant, {"small": {"sweep.seed": (0, 1)}, "quick": _QUICK_NEURONS})
+    small = {"sweep.seed": (0, 1)}
+    return configurations(weight_clouds.SETTINGS, fields, small=small, quick=_QUICK_NEURONS)
 
 
 _SMALL_STUDENTS = {
@@ -174,41 +159,30 @@ _QUICK_STUDENTS = {
 
 
 def resnet_students(
-    variant: str,
-    fields: dict[str, Any],
-    *,
-    teacher: int,
-    student: int,
-    small: dict[str, Any] | None = None,
-) -> ml_collections.ConfigDict:
-    """Returns one panel of figures 22 and 23: ResNet students on real and injected images.
+    fields: Fields, *, teacher: int, student: int, small: Fields | None = None
+) -> GetConfig:
+    """Returns `get_config` of one panel of figures 22 and 23: ResNet students on images.
+
+    Its variants are full, small (2,000 images) and quick (tests).
 
     Args:
-        variant: "full", "small" (2,000 images) or "quick" (tests).
-        fields: what is the panel's own: title, data set, injected inputs, their shares.
+        fields: the panel's own: title, data set, injected inputs, their shares.
         teacher: m of the teacher ResNet(m).
         student: m of the students.
-        small: what the panel's small variant changes beside.
-
-    Raises:
-        InputError: there is no such variant, or no such field.
+        small: further fields that its small variant changes.
     """
-    config = set_fields(
-        input_structure.default_config(),
-        {
-            "model": "resnet",
-            "optimizer": "momentum",
-            "learning_rate": 0.05,
-            "batch_size": 128,
-            "teacher_epochs": 20,
-            "epochs": 20,
-            "sweep.teacher_size": (teacher,),
-            "sweep.size": (student,),
-            # Among which algorithm 1 finds the teacher's: it needs one on either side.
-            "sweep.direct_size": (teacher // 2, teacher, student, 2 * student),
-            "sweep.share": (0.0, 0.5),
-            **fields,
-        },
-    )
-    variants = {"small": _SMALL_STUDENTS | (small or {}), "quick": _QUICK_STUDENTS}
-    return choose(config, variant, variants)
+    own = {
+        "model": "resnet",
+        "optimizer": "momentum",
+        "learning_rate": 0.05,
+        "batch_size": 128,
+        "teacher_epochs": 20,
+        "epochs": 20,
+        "sweep.teacher_size": (teacher,),
+        "sweep.size": (student,),
+        # Among these algorithm 1 finds the teacher's: it needs one on either side.
+        "sweep.direct_size": (teacher // 2, teacher, student, 2 * student),
+        "sweep.share": (0.0, 0.5),
+    }
+    variants = {"small": _SMALL_STUDENTS | dict(small or {}), "quick": _QUICK_STUDENTS}
+    return configurations(input_structure.SETTINGS, own | {**fields}, **variants)

@@ -1,11 +1,9 @@
-"""Tables of a few examples, as tests of what is learned make them."""
-
-import json
+"""A table of a few examples, for tests of its learners, claims and report."""
 
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.feature_learning.learning import settings
+from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS
 
 TINY = {
     "paper_item": "feature_learning/table1",
@@ -32,18 +30,4 @@ TINY = {
 @pytest.fixture(scope="session")
 def make():
     """Returns a function of fields, with __ for dots, to a configuration and its points."""
-    return maker(settings, TINY)
-
-
-@pytest.fixture(scope="session")
-def write_courses():
-    """Returns a function that writes what runs measured into a folder: rows by id."""
-
-    def write(directory, courses):
-        for name, rows in courses.items():
-            folder = directory / "runs" / name
-            folder.mkdir(parents=True)
-            lines = "".join(json.dumps(row) + "\n" for row in rows)
-            (folder / "metrics.jsonl").write_text(lines)
-
-    return write
+    return maker(SETTINGS, TINY)

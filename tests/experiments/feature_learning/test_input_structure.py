@@ -1,18 +1,35 @@
+"""Teachers and students of input structure: data, losses and a whole run."""
+
 import jax
-import matplotlib.pyplot as plt
+import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
+from small_sweeps import maker
 
 from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.input_structure import settings, tasks
+from lsa_jax.experiments.feature_learning.input_structure import experiment, tasks
 from lsa_jax.experiments.feature_learning.input_structure.experiment import teacher_loss
-from lsa_jax.experiments.feature_learning.input_structure.report import draw_curves
-from lsa_jax.experiments.feature_learning.input_structure.tasks import load, mix
-from lsa_jax.sweep.points import Point, make_points
-from lsa_jax.sweep.variants import set_fields
+from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
+from lsa_jax.experiments.feature_learning.input_structure.tasks import Inputs, Material, load, mix
+from lsa_jax.models.model import Model
+from lsa_jax.reporting import files, outcomes
+from lsa_jax.sweep.run import run_sweep
+
+TINY = {
+    "data.dataset": "digits",
+    "data.num_train": 60,
+    "data.num_test": 40,
+    "batch_size": 20,
+    "teacher_epochs": 2,
+    "epochs": 2,
+    "sweep.direct_size": (3,),
+    "sweep.teacher_size": (4,),
+    "sweep.size": (3,),
+    "sweep.share": (0.0, 0.25, 0.5),
+    "sweep.seed": (0, 1),
+}
+make = maker(SETTINGS, TINY)
 
 
 def test_the_teachers_loss_is_cross_entropy_on_labels_and_the_regulariser_elsewhere():
@@ -43,10 +60,7 @@ def test_the_teachers_loss_is_cross_entropy_on_labels_and_the_regulariser_elsewh
     [(0.0, 40, 0), (0.25, 40, 13), (0.5, 40, 40), (0.75, 13, 40), (1.0, 0, 40)],
 )
 def test_a_mixture_is_as_much_of_the_union_as_has_the_share(share, labelled, injected):
-    config = settings.default_config()
-    with config.unlocked():
-        config.sweep.share = (share,)
-    point = make_points(config, settings.sweep(config), settings.validate)[-1]
+    point = make(sweep__share=(share,))[1][-1]
     rows = mix(point, 0, 40)
     assert len(set(rows.tolist())) == len(rows) == labelled + injected
     assert (rows >= 40).sum() == injected
@@ -54,23 +68,22 @@ def test_a_mixture_is_as_much_of_the_union_as_has_the_share(share, labelled, inj
     assert (rows != mix(point, 1, 40)).any()
 
 
-def test_injected_inputs_have_each_pixel_s_mean_and_variance_only_where_asked():
-    for law, near in (("standard", False), ("pixelwise", True)):
-        fields = {"data.dataset": "digits", "data.gaussian_law": law, "data.num_train": 1000}
-        config = set_fields(settings.default_config(), fields)
-        (point, *_) = make_points(config, settings.sweep(config), settings.validate)
-        train = load([point], None)["gaussian"].train.inputs[..., 0].astype(np.float64)
-        labelled, injected = train[:1000], train[1000:]
-        means, stds = (np.abs(f(injected, axis=0) - f(labelled, axis=0)) for f in (np.mean, np.std))
-        # Of 1,000 draws of a deviation of 1.2 at most: five standard errors.
-        assert (max(means.max(), stds.max()) < 0.2) == near
-        # Pixels are drawn independently, which an image's are not.
-        inner = np.corrcoef(injected.reshape(1000, 64)[:, 10:14].T)
-        assert np.abs(inner - np.eye(4)).max() < 0.2
-    fields = {"data.gaussian_law": "pixelwise", "data.injected": "tiny_imagenet"}
-    config = set_fields(settings.default_config(), fields | {"data.dataset": "cifar10"})
-    with pytest.raises(InputError, match="gaussian_law"):
-        settings.validate(config)
+@pytest.mark.parametrize("law", ["standard", "pixelwise"])
+def test_gaussian_inputs_are_independent_pixels_of_a_law_and_other_ones_for_the_test(law):
+    points = make(data__gaussian_law=law, data__num_train=1000)[1]
+    train, test = (
+        part.inputs[..., 0].astype(np.float64) for part in load(points, None)["gaussian"]
+    )
+    labelled, injected = train[:1000], train[1000:]
+    means, stds = labelled.mean(axis=0), labelled.std(axis=0)
+    if law == "standard":
+        means, stds = np.zeros_like(means), np.ones_like(stds)
+    # Of 1,000 draws of a deviation of 1.2 at most: five standard errors.
+    np.testing.assert_allclose(injected.mean(axis=0), means, atol=0.2)
+    np.testing.assert_allclose(injected.std(axis=0), stds, atol=0.2)
+    inner = np.corrcoef(injected.reshape(1000, 64)[:, 10:14].T)
+    assert np.abs(inner - np.eye(4)).max() < 0.2
+    assert (injected[:40] != test[40:]).any()
 
 
 def test_injected_pictures_are_standardised_as_the_labelled_images_and_come_again(monkeypatch):
@@ -86,10 +99,9 @@ def test_injected_pictures_are_standardised_as_the_labelled_images_and_come_agai
         for name, parts in (("cifar10", labelled), ("tiny_imagenet", pictures))
     }
     monkeypatch.setattr(tasks.images, "load", lambda name, data_dir: sets[name])
-    fields = {"data.dataset": "cifar10", "data.injected": "tiny_imagenet"}
-    fields |= {"data.num_train": 20, "data.num_test": 9, "sweep.injected": ("tiny_imagenet",)}
-    config = set_fields(settings.default_config(), fields)
-    (material,) = load([Point("", {}, config)], None).values()
+    fields = {"data__dataset": "cifar10", "data__injected": "tiny_imagenet"}
+    points = make(**fields, data__num_train=20, data__num_test=9)[1]
+    (material,) = load(points, None).values()
     mean, std = labelled[0].mean(), labelled[0].std()
     for part, images, shades, count in zip(material, labelled, grey, (20, 9), strict=True):
         assert part.inputs.shape == (2 * count, 4, 4, 3)
@@ -101,33 +113,115 @@ def test_injected_pictures_are_standardised_as_the_labelled_images_and_come_agai
         assert not part.targets[count:].any()
         # Each picture is of one grey: of 6 for 20 images all come, three or four times.
         again = part.inputs[count:] * std + mean
-        assert np.ptp(again, axis=(1, 2, 3)).max() < 1e-5
         which = np.abs(again[:, 0, 0, :1] - shades[None]).argmin(axis=1)
         np.testing.assert_allclose(again[:, 0, 0, 0], shades[which], atol=1e-5)
         times = np.bincount(which, minlength=len(shades))
         assert times.max() - times.min() <= 1
 
 
-def test_gaussian_inputs_are_standard_and_other_ones_for_the_test():
-    shapes = [(40, 6, 6, 2), (30, 6, 6, 2)]
-    config = set_fields(settings.default_config(), {"data.injected": "gaussian"})
-    train, test = tasks._injected(config, shapes, None)
-    assert train.shape == shapes[0] and test.shape == shapes[1]
-    for part in (train, test):
-        error = 5 / part.size**0.5
-        assert abs(part.mean()) < error and abs(part.std() - 1) < error
-    assert (train[:30] != test).any()
+@pytest.fixture
+def material():
+    """Inputs that are their own number, labelled ones first, of four classes."""
+
+    def split(count):
+        inputs = np.arange(2 * count, dtype=np.float32)[:, None, None, None]
+        labels = np.eye(4, dtype=np.float32)[np.arange(count) % 4]
+        return Inputs(inputs, np.concatenate([labels, 0 * labels]))
+
+    return Material(split(8), split(6))
 
 
-@pytest.mark.parametrize(("sizes", "shape"), [((5,), (1, 1)), (tuple(range(2, 8)), (2, 4))])
-def test_panels_of_students_stand_four_in_a_row(sizes, shape):
-    rows = pd.DataFrame({"teacher_size": 5, "share": 0.5, "size": sizes, "injected": "gaussian"})
-    rows = rows.assign(learner="student", step=1, seed=0, test_accuracy=0.5)
-    rows = rows.assign(test_labelled_part=0.6, test_injected_part=0.4)
-    fields = {"sweep.teacher_size": (5,), "sweep.size": sizes}
-    figure = draw_curves(set_fields(settings.default_config(), fields), rows)
-    assert figure.axes[0].get_gridspec().get_geometry() == shape
-    assert [axis.get_title() for axis in figure.axes if axis.axison] == [
-        f"teacher 5, student {size}, share 0.5" for size in sizes
-    ]
-    plt.close(figure)
+def test_a_teacher_is_measured_on_labelled_test_inputs_and_by_its_use_of_classes(material):
+    train = np.array([0, 1, 2, 3, 0, 1, 2, 3] + [0, 0, 0, 1, 1, 0, 2, 2])
+    test = np.array([0, 1, 2, 0, 0, 3] + [0] * 6)
+    assert experiment._teacher_measures({"train": train, "test": test}, material) == {
+        "teacher_accuracy": pytest.approx(4 / 6),
+        "largest_label": pytest.approx(3 / 6),
+        "least_used_class": 0.0,  # no injected input is given the last one
+        "most_used_class": pytest.approx(4 / 8),
+    }
+
+
+def test_a_network_s_labels_come_in_the_order_of_its_inputs_from_batches_of_one_size():
+    sizes = []
+
+    def apply(params, x):
+        sizes.append(len(x))
+        return -jnp.square(jnp.arange(4.0)[None] - params * x.reshape(-1, 1))
+
+    inputs = np.random.default_rng(0).integers(0, 4, (11, 1, 1, 1)).astype(np.float32) / 2
+    model = Model(lambda *given: None, apply, None)
+    found = experiment._labels(model, jnp.float32(2.0), inputs, 4)
+    np.testing.assert_array_equal(found, 2 * inputs.ravel())
+    assert set(sizes) == {4}
+
+
+def test_a_student_s_targets_are_its_teacher_s_label_and_whether_inputs_are_injected(material):
+    replica = {"train_rows": jnp.array([9, 3, 12]), "train_labels": jnp.arange(16) % 4}
+    index, epoch = jnp.array([2, 0, 1]), jnp.int32(7)
+    inputs = jnp.asarray(material.train.inputs)
+    batch = experiment._mixed("train", 4, inputs, replica, index, epoch)
+    assert batch.inputs.ravel().tolist() == [12, 9, 3]
+    assert batch.targets[:, :4].argmax(axis=1).tolist() == [0, 1, 3]
+    assert batch.targets[:, 4].tolist() == [1, 1, 0]  # from number 8 on
+    outputs = jnp.array([[9.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 0, 0, 9.0]])
+    found = {name: f(outputs, batch.targets) for name, f in experiment._student_metrics().items()}
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "accuracy": [1, 0, 1],
+        "labelled_part": [0, 0, 1],
+        "injected_part": [1, 0, 0],
+    }
+    logs = np.asarray(jax.nn.log_softmax(outputs))[np.arange(3), [0, 1, 3]]
+    np.testing.assert_allclose(experiment._student_loss(outputs, batch.targets), -logs, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    config, points = make()
+    folder = tmp_path_factory.mktemp("structure") / "out"
+    return points, folder, run_sweep(config, points, folder, data_dir=None, command=["test"])
+
+
+def test_accuracies_of_parts_add_up_to_that_of_the_mixture(finished):
+    _, folder, results = finished
+    assert (results["status"] == "ok").all() and len(results) == 8
+    sizes = {0.0: (40, 0), 0.25: (40, 13), 0.5: (40, 40)}
+    for row in results[results["learner"] == "student"].to_dict("records"):
+        labelled, injected = sizes[row["share"]]
+        right = labelled * row["test_labelled_part"]
+        right += injected * (row["test_injected_part"] if injected else 0)
+        assert row["test_accuracy"] * (labelled + injected) == pytest.approx(right, abs=1e-3)
+        assert np.isnan(row["test_injected_part"]) == (injected == 0)
+        assert [r["epoch"] for r in files.read_metrics(folder, row["id"])] == [1, 2]
+    # Seeds have a teacher each, which all their students share.
+    teachers = results[results["learner"] == "student"].groupby("seed")["teacher_accuracy"]
+    assert (teachers.nunique() == 1).all()
+    assert (results["parameters"] == 64 * 3 + 3 + 3 * 10 + 10).all()
+
+
+def test_outcomes_are_in_the_order_of_the_test_inputs_where_seeds_share_them(finished):
+    points, folder, results = finished
+    kept = outcomes.read(folder, results["id"])
+    rows = results.set_index("id")
+    tests = {}
+    for point in points:
+        share = point.config.share if point.config.learner == "student" else "direct"
+        if share == 0.25:  # each seed draws its own subset of the injected ones
+            assert point.id not in kept
+            continue
+        found = kept[point.id]
+        tests.setdefault(share, set()).add(found.test)
+        row = rows.loc[point.id]
+        assert found.values.mean() == pytest.approx(row["test_accuracy"])
+        if share == 0.5:
+            assert found.values[:40].mean() == pytest.approx(row["test_labelled_part"])
+            assert found.values[40:].mean() == pytest.approx(row["test_injected_part"])
+    assert tests["direct"] == tests[0.0] and len(tests[0.0]) == len(tests[0.5]) == 1
+    assert tests[0.5] != tests[0.0]
+
+
+def test_a_student_of_a_teacher_that_diverged_has_failed(tmp_path):
+    points = make(optimizer="momentum", learning_rate=1e30, sweep__direct_size=())[1]
+    materials = load(points, None)
+    for found in experiment.run(points, materials, tmp_path, lambda fraction: None):
+        assert (found.status, found.metrics) == ("failed", {}) and "not finite" in found.message

@@ -1,49 +1,61 @@
-"""Neurons of a two-layer network: data, updates and what is measured of directions, by hand."""
+"""Neurons of a two-layer network: data, updates, measures of directions, claims and report."""
 
 import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+from small_sweeps import maker
 
 from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.learning.training import batch_rows
-from lsa_jax.experiments.feature_learning.weight_clouds import experiment, settings
-from lsa_jax.experiments.feature_learning.weight_clouds.experiment import Cloud, CloudState
-from lsa_jax.sweep.points import Point
-from lsa_jax.sweep.variants import set_fields
+from lsa_jax.experiments.feature_learning.learning.learners import batch_rows
+from lsa_jax.experiments.feature_learning.streams import WeightClouds
+from lsa_jax.experiments.feature_learning.weight_clouds import experiment
+from lsa_jax.experiments.feature_learning.weight_clouds.claims import make_claims
+from lsa_jax.experiments.feature_learning.weight_clouds.experiment import CloudState
+from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
+from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
+from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import decide_all
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.training import make_optimizer
 
-MIXTURE = {"data.dataset": "gaussian_mixture", "data.d": 12, "data.k": 3, "clusters": 2}
-
-
-def configure(**fields):
-    return set_fields(settings.default_config(), MIXTURE | fields)
+TINY = {
+    "data.dataset": "gaussian_mixture",
+    "data.d": 12,
+    "data.k": 3,
+    "data.num_train": 40,
+    "data.num_test": 50,
+    "m": 12,
+    "init_std": 0.1,
+    "batch_size": 8,
+    "pictures": (0, 2, 5),
+    "sweep.seed": (0, 1),
+}
+make = maker(SETTINGS, TINY)
 
 
 @pytest.mark.parametrize(("variance", "expected"), [("k/d", 4 * 3 / 12), ("1/d", 4 / 12)])
 def test_a_mixture_lies_around_all_signed_sums_of_its_directions(variance, expected):
-    sizes = {"data.num_train": 4000, "data.num_test": 400, "data.sigma_r": 2.0}
-    cloud = experiment.make_mixture(configure(**sizes, **{"data.variance": variance}))
+    sizes = {"data__num_train": 4000, "data__sigma_r": 2.0, "data__variance": variance}
+    cloud = experiment.make_mixture(make(**sizes)[0])
     centres, labels = (np.asarray(part, np.float64) for part in cloud.centres)
     assert centres.shape == (8, 12) and (np.abs(labels) == 1).all()
-    np.testing.assert_allclose(np.linalg.norm(centres, axis=1), 3**0.5, rtol=1e-5)
     # Signs that differ in one place: squared distance 4, and the other label.
     apart = np.square(centres[:, None] - centres[None]).sum(axis=2)
     assert sorted(apart[0].round(3)) == [0, 4, 4, 4, 8, 8, 8, 12]
     differs = labels[:, None] != labels[None]
     np.testing.assert_array_equal(differs, (apart.round() / 4) % 2 == 1)
-    inputs, y = (np.asarray(part, np.float64) for part in cloud.train)
-    assert len(inputs) == 4000 and len(cloud.test.targets) == 400
     # Examples have the labels of the clusters; noise outside of their span has the variance.
+    inputs, y = (np.asarray(part, np.float64) for part in cloud.train)
+    assert len(cloud.test.targets) == 50
     span = np.linalg.svd(centres, full_matrices=False)[2][:3]
-    outside = inputs - inputs @ span.T @ span
-    found = np.square(outside).sum() / (4000 * 9)
+    found = np.square(inputs - inputs @ span.T @ span).sum() / (4000 * 9)
     assert found == pytest.approx(expected, rel=5 * (2 / 36_000) ** 0.5)
-    by_label = [np.square(inputs[y == sign] @ span.T).sum(axis=1).mean() for sign in (-1, 1)]
-    np.testing.assert_allclose(by_label, 3 + 3 * expected, rtol=0.1)
     means = [(inputs @ span.T)[y == sign].prod(axis=1).mean() for sign in (-1, 1)]
     signs = [(centres @ span.T)[labels == sign].prod(axis=1).mean() for sign in (-1, 1)]
     np.testing.assert_allclose(means, signs, atol=0.5)
@@ -53,21 +65,17 @@ def test_images_are_rows_of_mean_squared_length_one_with_signs_as_labels(monkeyp
     rng = np.random.default_rng(0)
     parts = [rng.uniform(size=(n, 3, 3, 1)).astype(np.float32) for n in (30, 20)]
     sets = [Dataset(x, (np.arange(len(x)) % 3).astype(np.int32)) for x in parts]
-    monkeypatch.setattr(
-        experiment.images, "load", lambda name, data_dir: ImageSet(*sets, ("a", "b", "c"))
-    )
-    fields = {"data.dataset": "mnist", "data.classes": (0, 2), "data.num_train": 12}
-    config = set_fields(settings.default_config(), fields | {"data.num_test": 5})
-    cloud = experiment.load([Point("", {}, config)], None)
+    found = ImageSet(*sets, ("a", "b", "c"))
+    monkeypatch.setattr(experiment.images, "load", lambda name, data_dir: found)
+    fields = {"data__dataset": "mnist", "data__classes": (0, 2), "data__num_train": 12}
+    cloud = experiment.load(make(**fields, data__num_test=5)[1], None)
     rows = [x[np.arange(len(x)) % 3 != 1].reshape(-1, 9) for x in parts]
     own = rows[0][:12].astype(np.float64)
-    mean = own.mean(axis=0)
-    scale = np.sqrt(np.square(own - mean).sum(axis=1).mean())
+    scale = np.sqrt(np.square(own - own.mean(axis=0)).sum(axis=1).mean())
     for split, of, count in ((cloud.train, rows[0], 12), (cloud.test, rows[1], 5)):
-        np.testing.assert_allclose(split.inputs, (of[:count] - mean) / scale, atol=1e-5)
+        np.testing.assert_allclose(split.inputs, (of[:count] - own.mean(axis=0)) / scale, atol=1e-5)
     labels = np.where(np.arange(30) % 3 == 2, 1, -1)[np.arange(30) % 3 != 1]
     np.testing.assert_array_equal(cloud.train.targets, labels[:12])
-    assert len(cloud.centres.targets) == 0
 
 
 def test_measures_of_directions_are_those_of_all_pairs_and_of_the_nearest_to_each_centre():
@@ -76,41 +84,45 @@ def test_measures_of_directions_are_those_of_all_pairs_and_of_the_nearest_to_eac
     weights = sides[[0, 0, 0, 1, 1, 1, 1]] + 0.3 * rng.normal(size=(7, 5))
     weights *= rng.uniform(0.01, 100, (7, 1))
     signs, centres = np.array([1.0, 1, -1, -1, 1, -1, -1]), rng.normal(size=(4, 5)) + sides[0]
-    found = experiment.measure_directions(configure(), weights, signs, centres)
+    config = make(clusters=2)[0]
+    found = experiment.measure_directions(config, weights, signs, centres)
     unit = weights / np.linalg.norm(weights, axis=1, keepdims=True)
     pairs = {True: [], False: []}
     for i, j in itertools.combinations(range(7), 2):
         pairs[bool(signs[i] == signs[j])].append(unit[i] @ unit[j])
-    assert found["same_sign_cosine"] == pytest.approx(np.mean(pairs[True]))
-    assert found["opposite_sign_cosine"] == pytest.approx(np.mean(pairs[False]))
     means = [unit[own].mean(axis=0) for own in (slice(0, 3), slice(3, 7))]
     means = [mean / np.linalg.norm(mean) for mean in means]
-    own = [unit[i] @ means[int(i >= 3)] for i in range(7)]
-    assert found["own_centre_cosine"] == pytest.approx(np.mean(own))
-    assert found["centres_cosine"] == pytest.approx(means[0] @ means[1])
     best = [max(c @ w / np.linalg.norm(c) for w in unit) for c in centres]
-    assert found["covered"] == pytest.approx(np.mean(best))
-    assert found["least_covered"] == pytest.approx(min(best))
-    near = experiment.measure_directions(configure(), weights, signs, unit[:3] + [[0], [0], [3.0]])
+    expected = {
+        "same_sign_cosine": np.mean(pairs[True]),
+        "opposite_sign_cosine": np.mean(pairs[False]),
+        "own_centre_cosine": np.mean([unit[i] @ means[int(i >= 3)] for i in range(7)]),
+        "centres_cosine": means[0] @ means[1],
+        "covered": np.mean(best),
+        "least_covered": min(best),
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    # A centre beyond a cosine of 0.9 with its nearest neuron is not covered.
+    near = experiment.measure_directions(config, weights, signs, unit[:3] + [[0], [0], [3.0]])
     assert near["share_covered"] == pytest.approx(2 / 3)
-    assert "covered" not in experiment.measure_directions(configure(), weights, signs, centres[:0])
+    assert "covered" not in experiment.measure_directions(config, weights, signs, centres[:0])
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_updates_are_those_of_the_heavy_ball_on_both_layers(loss):
     fields = {"m": 3, "batch_size": 4, "init_std": 0.5, "loss": loss, "learning_rate": 0.1}
-    config = configure(**fields, momentum=0.5)
+    config = make(**fields, momentum=0.5)[0]
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(10, 5)), np.sign(rng.normal(size=10))
     train = Dataset(jnp.float32(x), jnp.float32(y))
     key, model = jax.random.key(3), experiment.build_model(config, 5)
     params = model.init(jax.random.key(0), (5,))
-    rule = experiment.make_optimizer("momentum", 0.1, momentum=0.5)
-    start = CloudState(params, rule.init(params), jnp.int32(1))
+    state = make_optimizer("momentum", 0.1, momentum=0.5).init(params)
+    start = CloudState(params, state, jnp.int32(1))
     test = Dataset(train.inputs[:7], train.targets[:7])
-    after, accuracy = experiment.advance(config, 4, start, key, (train, test), jnp.int32(3))
+    after, right = experiment.advance(config, 4, start, key, (train, test), jnp.int32(3))
     assert int(after.step) == 4
-    order = jax.random.fold_in(key, experiment.WeightClouds.ORDER)
+    order = jax.random.fold_in(key, WeightClouds.ORDER)
     rows = np.asarray(batch_rows(order, jnp.int32(1), 4, 10, 4))
     w, b = (np.float64(params["Dense_0"][name]) for name in ("weight", "bias"))
     a = np.float64(params["Dense_1"]["weight"])[:, 0]
@@ -128,62 +140,94 @@ def test_updates_are_those_of_the_heavy_ball_on_both_layers(loss):
     np.testing.assert_allclose(after.params["Dense_0"]["weight"], w, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(after.params["Dense_0"]["bias"], b, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(after.params["Dense_1"]["weight"][:, 0], a, rtol=1e-4, atol=1e-6)
-    outputs = np.maximum(x[:7] @ w + b, 0) @ a
-    assert float(accuracy) == pytest.approx(np.mean(outputs * y[:7] > 0))
+    np.testing.assert_array_equal(right, (np.maximum(x[:7] @ w + b, 0) @ a) * y[:7] > 0)
 
 
-def test_an_outcome_has_the_last_measures_those_of_the_start_and_a_picture_a_step():
-    rng = np.random.default_rng(0)
-    weights = rng.normal(size=(3, 1, 5, 8))  # pictures, replicas
-    weights[1:, :, :, 2] *= 0  # a neuron that died
-    readout = np.ones((3, 1, 8, 1))
-    readout[:, 0, 5:] = -1
-    snapshots = {"Dense_0": {"weight": weights}, "Dense_1": {"weight": readout}}
-    nothing = Dataset(np.zeros((0, 5), np.float32), np.zeros(0, np.float32))
-    point = Point("", {}, configure(pictures=(0, 4, 9), seed=2))
-    accuracy = np.array([[0.5], [0.6], [0.7]])
-    test = Dataset(np.zeros((4, 5), np.float32), np.array([1.0, -1.0, 1.0, 1.0], np.float32))
-    given = (Cloud(nothing, test, nothing), 0, snapshots, accuracy)
-    found = experiment._outcome(point, *given, 9, None)
-    assert found.metrics["test_accuracy"] == 0.7 and found.metrics["start_test_accuracy"] == 0.5
-    assert found.metrics["seed"] == 2 and "step" not in found.metrics
-    assert (found.metrics["num_test"], found.metrics["chance"]) == (4, 0.75)
-    assert "start_step" not in found.metrics
-    turned = [
-        np.sum([a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs if b.any()]) / 8
-        for pairs in (zip(weights[0, 0].T, w.T, strict=True) for w in weights[:, 0])
-    ]
-    history = [row for row in found.history if "cosine_with_start" in row]
-    assert [row["step"] for row in history] == [0, 4, 9]
-    assert [row["cosine_with_start"] for row in history] == pytest.approx(turned)
-    assert found.metrics["start_cosine_with_start"] == pytest.approx(1)
-    # Without marks, colours are signs of the readout, of neurons that are not zero.
-    pictures = [row for row in found.history if "picture" in row]
-    assert [list(row["nearest"]) for row in pictures] == [[0] * 5 + [1] * 3] + [
-        [0] * 4 + [1] * 3
-    ] * 2
-    lost = experiment._outcome(point, *given, 4, None)
-    assert lost.status == "failed" and "not finite at step 4" in lost.message
-    assert [row["step"] for row in lost.history] == [0, 4]
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    names = ("kernel_distance", "weight_movement")
+    config, points = make(measures=names, measured_examples=16, sweep__init_std=(0.1, 0.5))
+    folder = tmp_path_factory.mktemp("clouds") / "out"
+    return config, folder, run_sweep(config, points, folder, data_dir=None, command=["test"])
 
 
-def test_measures_are_taken_at_pictures_on_each_seed_s_own_examples(monkeypatch):
-    given = []
-    monkeypatch.setattr(experiment, "course_of", lambda *asked: given.append(asked))
-    config = configure(pictures=(2, 7), batch_size=5, measures=("weight_movement",))
-    rng = np.random.default_rng(0)
-    splits = [Dataset(rng.normal(size=(9, 3)), rng.normal(size=9)) for _ in range(2)]
-    clouds = [Cloud(split, split, split) for split in splits]
-    experiment._course(config, experiment.build_model(config, 3), clouds, {})
-    ((measuring, _, _, fetch, examples, marks, seen),) = given
-    assert measuring.names == ("weight_movement",)
-    assert (examples, marks, seen) == (9, [0, 2, 7], 5 * 7)
-    inputs, targets = fetch(1, jnp.array([4, 0]))
-    np.testing.assert_array_equal(inputs, splits[1].inputs[[4, 0]])
-    np.testing.assert_array_equal(targets, splits[1].targets[[4, 0]])
+def test_a_run_has_the_measures_of_its_last_step_and_its_start(finished, tmp_path):
+    _, folder, results = finished
+    assert (results["status"] == "ok").all() and len(results) == 4
+    for row in results.to_dict("records"):
+        course = [r for r in files.read_metrics(folder, row["id"]) if "step" in r]
+        assert [r["step"] for r in course] == [0, 2, 5]
+        assert row["silhouette"] == course[-1]["silhouette"]
+        assert row["start_silhouette"] == course[0]["silhouette"]
+        assert course[0]["cosine_with_start"] == pytest.approx(1)
+        assert row["cosine_with_start"] < 1 - 1e-6
+        assert course[0]["kernel_distance"] == pytest.approx(0, abs=1e-6)
+        assert row["kernel_distance"] == course[-1]["kernel_distance"] > 1e-4
+    # Without measures the numbers are the same.
+    plain = experiment.run(make()[1], None, tmp_path, lambda fraction: None)
+    known = results[results["init_std"] == 0.1].to_dict("records")
+    for outcome, row in zip(plain, known, strict=True):
+        assert outcome.metrics.items() <= row.items()
+        assert outcome.outcomes.values.mean() == pytest.approx(row["test_accuracy"])
+    assert plain[0].outcomes.test != plain[1].outcomes.test  # each seed draws its test set
 
 
-def test_neurons_that_have_no_two_clusters_are_refused():
-    assert experiment.best_count(np.eye(3)) == 2
-    with pytest.raises(InputError, match="config.m is 2; accepted: a whole number, 3 or more"):
-        settings.validate(configure(m=2))
+def test_a_network_that_diverges_has_failed(tmp_path):
+    points = make(learning_rate=1e30, loss="hinge")[1]
+    for outcome in experiment.run(points, None, tmp_path, lambda fraction: None):
+        assert outcome.status == "failed" and "not finite" in outcome.message
+
+
+def test_the_table_has_a_row_a_scale_and_step_and_each_scale_a_picture(finished):
+    config, folder, results = finished
+    report = make_report(config, results, folder)
+    ((_, table),) = report.tables
+    assert table["initial scale"].tolist() == ["0.1"] * 3 + ["0.5"] * 3
+    assert table["step"].tolist() == [0, 2, 5] * 2
+    final = results.loc[results["init_std"] == 0.5, "silhouette"]
+    assert table["silhouette"].iloc[-1] == f"{final.mean():.3f} ± {final.std():.3f}"
+    assert list(report.figures) == ["weights", "weights_0.5"]
+    for name in report.figures:
+        assert len(report.figures[name]().axes) == 3
+        assert report.extra_tables[name]["picture"].unique().tolist() == [0, 2, 5]
+
+
+def decided(fields, values, **columns):
+    """Returns the statuses of claims on neurons of directions that cluster, by seed."""
+    config = make(**fields, sweep__seed=tuple(range(len(values))))[0]
+    name = "share_covered" if config.data.dataset == "gaussian_mixture" else "silhouette"
+    rows = pd.DataFrame({name: values, f"start_{name}": 0.1, "best_count": config.clusters})
+    rows["least_covered"] = 0.9 + 0.001 * rows.index
+    rows = rows.assign(seed=rows.index, id="", test_accuracy=0.99, init_std=config.init_std)
+    runs = Runs.of(SETTINGS.sweep(config), rows.assign(**columns), fresh=True)
+    return [row.status for row in decide_all(make_claims(config), runs.assign(num_test=1000))]
+
+
+SEEDS = [0.8, 0.82, 0.81, 0.79, 0.83]
+
+
+@pytest.mark.parametrize(
+    ("values", "columns", "statuses"),
+    [
+        (SEEDS, {}, ["shown", "shown"]),
+        (SEEDS, {"best_count": [2, 2, 2, 2, 3]}, ["shown", "not shown"]),
+        (SEEDS, {"start_silhouette": [0.1, 0.1, 0.1, 0.1, 0.9]}, ["condition not met"] * 2),
+        (SEEDS, {"test_accuracy": 0.52}, ["condition not met"] * 2),
+        ([0.3, 0.31, 0.32, 0.3, 0.31], {}, ["not shown", "condition not met"]),
+        ([0.8, 0.8001], {}, ["shown", "undecided"]),  # two seeds by luck in 4 % of cases
+    ],
+)
+def test_neurons_on_images_form_clusters_by_their_silhouette(values, columns, statuses):
+    assert decided({"data__dataset": "mnist"}, values, **columns) == statuses
+
+
+@pytest.mark.parametrize(
+    ("values", "columns", "status"),
+    [
+        ([1.0, 1.0, 1.0], {}, "shown"),
+        ([1.0, 0.75, 1.0], {}, "not shown"),
+        ([1.0, 1.0, 1.0], {"start_share_covered": 1.0}, "condition not met"),
+    ],
+)
+def test_a_mixture_s_clusters_are_all_found(values, columns, status):
+    assert decided({}, values, **columns) == [status, "measured"]

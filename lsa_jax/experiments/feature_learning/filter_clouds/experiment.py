@@ -1,10 +1,11 @@
-"""What the filters of a ResNet turn to: two clusters a block, and gradients that agree.
+"""Directions of a ResNet's filters: two clusters a block, and gradients that agree.
 
 Shi, Wei and Liang (ICLR 2022), appendix E.4.1: ResNet(m) on two classes of CIFAR-10; directions of
-the filters of each block before, during and after training; and how far the gradients of the first
-steps point the same way for the filter nearest to a cluster's centre.
+the filters of each block before, during and after training; and cosines between the gradients of
+the first steps, of the filter nearest to a cluster's centre.
 """
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,12 @@ from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds.report import make_report
-from lsa_jax.experiments.feature_learning.learning.pictures import (
-    picture_rows,
-    spherical_means,
-    unit_rows,
-)
+from lsa_jax.experiments.feature_learning.pictures import picture_rows, spherical_means, unit_rows
 from lsa_jax.experiments.feature_learning.resnet import NUM_STAGES, last_filters, resnet18
 from lsa_jax.experiments.feature_learning.streams import FilterClouds
 from lsa_jax.models import Model
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import epoch_order, init_key
 
@@ -45,10 +43,8 @@ def load(points: list[Point], data_dir: Path | None) -> TaskData:
         num_test=data.num_test,
     )
     mean, std = task.train.inputs.mean(), task.train.inputs.std()
-    return task._replace(
-        train=task.train._replace(inputs=(task.train.inputs - mean) / std),
-        test=task.test._replace(inputs=(task.test.inputs - mean) / std),
-    )
+    train, test = (Dataset((part.inputs - mean) / std, part.targets) for part in task[:2])
+    return task._replace(train=train, test=test)
 
 
 def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
@@ -62,11 +58,6 @@ def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformatio
 
 def _run_key(config: ml_collections.ConfigDict) -> Array:
     return jax.random.fold_in(jax.random.key(config.seed), FilterClouds.RUN)
-
-
-def _rows(filters: Float[Array | np.ndarray, "h w c f"]) -> Float[np.ndarray, "f hwc"]:
-    """Returns filters as rows."""
-    return np.asarray(filters).reshape(-1, filters.shape[-1]).T
 
 
 def _train_to(
@@ -99,7 +90,7 @@ def _train_to(
 
 
 def _batch(config: ml_collections.ConfigDict, num_examples: int, step: int) -> np.ndarray:
-    """Returns which examples training takes in a step, counted from 0."""
+    """Returns the examples that training takes in a step, counted from 0."""
     per_epoch = -(-num_examples // config.batch_size)
     order = epoch_order(_run_key(config), step // per_epoch, num_examples)
     first = step % per_epoch * config.batch_size
@@ -152,11 +143,11 @@ def gradient_cosines(gradients: Float[np.ndarray, "3 d"]) -> dict[str, float]:
 def nearest_clusters(
     filters: Float[np.ndarray, "f d"], share: float
 ) -> tuple[Float[np.ndarray, "2 d"], list[np.ndarray], dict[str, float]]:
-    """Finds two clusters of directions by spherical 2-means and takes the filters nearest to them.
+    """Returns two clusters: the filters nearest to either centre of spherical 2-means.
 
     Returns:
-        The centres, that is the mean directions of the filters taken; those filters' numbers; and
-        the mean cosine of either with its centre and the cosine of the centres.
+        The centres, that is the mean directions of these filters; the filters' numbers; and the
+        mean cosine of either cluster with its centre, and the cosine of the centres.
 
     Source: Shi, Wei and Liang (2022), figures 20 and 21, whose clusters were picked by hand.
     """
@@ -165,13 +156,10 @@ def nearest_clusters(
     count = max(round(share * len(rows)), 1)
     members = [np.argsort(-(rows @ centre), kind="stable")[:count] for centre in found]
     centres = unit_rows(np.stack([rows[own].mean(axis=0) for own in members]))
-    first, second = ((rows[own] @ c).mean() for own, c in zip(members, centres, strict=True))
-    measures = {
-        "first_cosine": float(first),
-        "second_cosine": float(second),
-        "centres_cosine": float(centres[0] @ centres[1]),
-    }
-    return centres, members, measures
+    cosines = [(rows[own] @ c).mean() for own, c in zip(members, centres, strict=True)]
+    names = ("first_cosine", "second_cosine", "centres_cosine")
+    measures = map(float, (*cosines, centres[0] @ centres[1]))
+    return centres, members, dict(zip(names, measures, strict=True))
 
 
 def _measure(
@@ -184,13 +172,14 @@ def _measure(
     pictures: list[dict[str, Any]] = []
     epochs = [0, *config.epochs]
     for block in range(NUM_STAGES):
-        weights = [_rows(last_filters(params, block)) for params in stages]
+        filters = [np.asarray(last_filters(params, block)) for params in stages]
+        weights = [one.reshape(-1, one.shape[-1]).T for one in filters]
         centres, members, measured = nearest_clusters(weights[-1], config.near_share)
         metrics |= {f"block{block + 1}_{name}": value for name, value in measured.items()}
-        # Clusters are found in filters that have learned nothing, too: what those look like.
+        # Clusters are found in filters that have learned nothing, too.
         _, _, untrained = nearest_clusters(weights[0], config.near_share)
         metrics[f"block{block + 1}_start_centres_cosine"] = untrained["centres_cosine"]
-        # How far directions move: the paper's pictures change early and little later.
+        # Turns of directions: the paper's pictures change early, and little later.
         rows = [unit_rows(w) for w in weights]
         for at in range(1, len(epochs)):
             cosine = (rows[at - 1] * rows[at]).sum(axis=1).mean()
@@ -213,43 +202,44 @@ def run(
     """Trains the networks of a width together and measures their filters."""
     config = group[0].config
     model = resnet18(config.filters, 2, scale=config.init_scale)
-    total, done = sum(config.epochs), 0
-    trained = []
+    total, done, trained = sum(config.epochs), 0, []
     for epochs in config.epochs:
-        trained.append(
-            _train_to(
-                group,
-                model,
-                data,
-                epochs,
-                directory,
-                lambda f, done=done, epochs=epochs: progress((done + f * epochs) / (total + 1)),
-            )
-        )
+        report = functools.partial(_report, progress, done, epochs, total + 1)
+        trained.append(_train_to(group, model, data, epochs, directory, report))
         done += epochs
     history, targets = trained[-1][1], data.test.targets
-    described_test = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
+    sizes = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
 
     def outcome(replica: int) -> Outcome:
-        point = group[replica]
-        described = {"filters": point.config.filters, "seed": point.config.seed}
+        config = group[replica].config
         rows = [
             {n: v[replica].item() if isinstance(v, np.ndarray) else v for n, v in row.items()}
             for row in history.rows
         ]
         if replica in history.failures:
-            return Outcome(described, rows, "failed", history.failures[replica])
-        start = model.init(init_key(_run_key(point.config)), data.train.inputs.shape[1:])
-        stages = [start] + [
-            jax.tree.map(lambda leaf: leaf[replica], params) for params, _ in trained
-        ]
-        gradients = mean_gradients(point.config, model, data.train)
-        metrics, pictures = _measure(point.config, stages, gradients)
+            return Outcome({}, rows, "failed", history.failures[replica])
+        start = model.init(init_key(_run_key(config)), data.train.inputs.shape[1:])
+        ends = [jax.tree.map(lambda leaf: leaf[replica], params) for params, _ in trained]
+        gradients = mean_gradients(config, model, data.train)
+        metrics, pictures = _measure(config, [start, *ends], gradients)
         accuracy = {name: rows[-1][name] for name in ("train_accuracy", "test_accuracy")}
-        found = Outcome(described | described_test | accuracy | metrics, [*rows, *pictures])
+        kept = Outcomes(history.outcomes[replica])
+        found = Outcome(sizes | accuracy | metrics, [*rows, *pictures], outcomes=kept)
         return with_last_measures(found, history.measured)
 
-    return [outcome(replica) for replica in range(len(group))]
+    return with_test(map(outcome, range(len(group))), data.test)
 
 
-EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("seed",))
+def _report(
+    progress: Callable[[float], None], done: int, epochs: int, total: int, fraction: float
+) -> None:
+    progress((done + fraction * epochs) / total)
+
+
+EXPERIMENT = Experiment(
+    load=load,
+    run=run,
+    report=make_report,
+    varying=("seed",),
+    columns=lambda config: {"filters": config.filters, "seed": config.seed},
+)

@@ -9,17 +9,15 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.filter_clouds.claims import BLOCKS, make_claims
-from lsa_jax.experiments.feature_learning.filter_clouds.settings import sweep
-from lsa_jax.experiments.feature_learning.learning.pictures import draw_places
+from lsa_jax.experiments.feature_learning.filter_clouds.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIENT_COSINES
+from lsa_jax.experiments.feature_learning.pictures import draw_places
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
 
-_CLUSTERS = "Clusters of filters at the end"
-_GRADIENTS = "Cosines of mean gradients in the first steps (table 7)"
 _TEST_IMAGES = 2000  # of two of CIFAR-10's classes
 
 
@@ -27,38 +25,43 @@ def _cell(values: pd.Series) -> str:
     return mean_and_spread(values, ".4f", ".3f")
 
 
-def _cluster_lines(filters: int, rows: pd.DataFrame) -> list[dict[str, object]]:
-    lines, none = [], [(None,) * 3] * len(BLOCKS)
-    for block, printed in zip(BLOCKS, FILTER_CLUSTERS.get(filters, none), strict=True):
-        line = {"network": f"ResNet({filters})", "block": block}
-        for name, number in zip(("first", "second", "centres"), printed, strict=True):
-            line[f"{name} cosine, paper"] = "" if number is None else f"{number:.4f}"
-            line[f"{name} cosine, ours"] = _cell(rows[f"block{block}_{name}_cosine"])
-        untrained = _cell(rows[f"block{block}_start_centres_cosine"])
-        lines.append(line | {"centres cosine, untrained": untrained})
-    return lines
+def _printed(number: float | None) -> str:
+    return "" if number is None else f"{number:.4f}"
 
 
-def _gradient_lines(filters: int, rows: pd.DataFrame) -> list[dict[str, str]]:
-    paper = GRADIENT_COSINES.get(filters, {})
+def _tables(fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the paper's numbers and ours: accuracies, clusters by block, gradients' cosines."""
+    accuracies, clusters, gradients = [], [], []
+    for filters, rows in fine.groupby("filters"):
+        network = {"network": f"ResNet({filters})"}
+        accuracies.append(network | {"test accuracy": _cell(rows["test_accuracy"])})
+        paper = FILTER_CLUSTERS.get(int(filters), [(None,) * 3] * len(BLOCKS))
+        for block, numbers in zip(BLOCKS, paper, strict=True):
+            line = network | {"block": block}
+            for name, number in zip(("first", "second", "centres"), numbers, strict=True):
+                line[f"{name} cosine, paper"] = _printed(number)
+                line[f"{name} cosine, ours"] = _cell(rows[f"block{block}_{name}_cosine"])
+            untrained = _cell(rows[f"block{block}_start_centres_cosine"])
+            clusters.append(line | {"centres cosine, untrained": untrained})
+        cosines = GRADIENT_COSINES.get(int(filters), {})
+        for pair in next(iter(GRADIENT_COSINES.values())):
+            cells = {"paper": _printed(cosines.get(pair)), "ours": _cell(rows[pair])}
+            gradients.append(network | {"": "cos({}, {})".format(*pair.split("_"))} | cells)
     return [
-        {"network": f"ResNet({filters})", "": "cos({}, {})".format(*pair.split("_"))}
-        | {"paper": f"{paper[pair]:.4f}" if paper else "", "ours": _cell(rows[pair])}
-        for pair in next(iter(GRADIENT_COSINES.values()))
+        ("Test accuracy", pd.DataFrame(accuracies)),
+        ("Clusters of filters at the end", pd.DataFrame(clusters)),
+        ("Cosines of mean gradients in the first steps (table 7)", pd.DataFrame(gradients)),
     ]
 
 
-def draw(pictures: list[dict[str, Any]]) -> Any:
+def _draw(pictures: list[dict[str, Any]]) -> Any:
     """Draws one row a block and one column an epoch: filters as dots, centres as stars."""
     import matplotlib.pyplot as plt
 
     epochs = sorted({row["picture"] for row in pictures})
+    size = (3.2 * len(epochs), 3.2 * len(BLOCKS))
     figure, axes = plt.subplots(
-        len(BLOCKS),
-        len(epochs),
-        figsize=(3.2 * len(epochs), 3.2 * len(BLOCKS)),
-        squeeze=False,
-        layout="constrained",
+        len(BLOCKS), len(epochs), figsize=size, squeeze=False, layout="constrained"
     )
     for row in pictures:
         axis = axes[row["block"] - 1, epochs.index(row["picture"])]
@@ -69,23 +72,16 @@ def draw(pictures: list[dict[str, Any]]) -> Any:
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and one picture a width, of its first seed."""
-    runs = Runs.of(sweep(config), results, outcomes.read(workdir, results["id"]))
+    runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, results["id"]))
     if "num_test" not in results:  # older results
         runs = runs.assign(num_test=config.data.num_test or _TEST_IMAGES)
-    fine = runs.finished
     figures, curves = {}, []
-    tables = {name: [] for name in ("Test accuracy", _CLUSTERS, _GRADIENTS)}
-    for filters, rows in fine.groupby("filters") if len(fine) else ():
-        accuracy = {"filters": filters, "test_accuracy": _cell(rows["test_accuracy"])}
-        tables["Test accuracy"].append(accuracy)
-        tables[_CLUSTERS] += _cluster_lines(int(filters), rows)
-        tables[_GRADIENTS] += _gradient_lines(int(filters), rows)
-        for place, point in enumerate(rows["id"]):
-            history = files.read_metrics(workdir, point)
-            curves += [{"id": point} | row for row in history if "picture" not in row]
-            if place == 0:
-                pictures = [row for row in history if "picture" in row]
-                figures[f"filters_{filters}"] = functools.partial(draw, pictures)
+    for filters, rows in runs.finished.groupby("filters"):
+        for run in rows["id"]:
+            history = files.read_metrics(workdir, run)
+            curves += [{"id": run} | row for row in history if "picture" not in row]
+            pictures = [row for row in history if "picture" in row]
+            figures.setdefault(f"filters_{filters}", functools.partial(_draw, pictures))
     share = np.round(100 * config.near_share, 1)
     notes = [
         "Means over seeds ± their standard deviation. Filters are those of the last convolution of "
@@ -98,7 +94,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     ]
     return Report(
         title=config.title,
-        tables=[(name, pd.DataFrame(lines)) for name, lines in tables.items() if lines],
+        tables=_tables(runs.finished),
         claims=decide_all(make_claims(config), runs),
         figures=figures,
         extra_tables={"curves": pd.DataFrame(curves)},

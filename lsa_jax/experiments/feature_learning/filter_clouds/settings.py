@@ -1,15 +1,19 @@
-"""Settings: what filters of a ResNet turn to, block by block.
+"""Configuration fields: directions of the filters of a ResNet, block by block.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.4.1. The paper gives no
 optimiser, batch or augmentation; those below are ours.
 """
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import (
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product_of,
+)
 
 _SEED, _FILTERS = integer(0), integer(2)
 
@@ -20,7 +24,7 @@ FIELDS: dict[str, Field] = {
     "seed": Field(0, _SEED, "draws the initial network and the order"),
     # The data: two classes.
     "data.dataset": Field("cifar10", one_of("cifar10", "svhn", "mnist", "digits"), "images"),
-    "data.classes": Field((0, 1), tuple_of(integer(0)), "the two to be told apart"),
+    "data.classes": Field((0, 1), tuple_of(integer(0)), "the two classes"),
     "data.num_train": Field(None, optional(integer(2)), "training images; None takes all"),
     "data.num_test": Field(None, optional(integer(2)), "test images; None takes all"),
     # Training.
@@ -41,27 +45,16 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: width x seed."""
-    return [
-        {"filters": filters, "seed": seed}
-        for filters in config.sweep.filters
-        for seed in config.sweep.seed
-    ]
-
-
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    epochs = config.epochs
-    if not epochs or list(epochs) != sorted(set(epochs)):
-        raise InputError(f"config.epochs is {epochs}; accepted: one epoch or more, rising")
-    if len(set(config.data.classes)) != 2:
-        raise InputError(f"config.data.classes is {config.data.classes}; accepted: two classes")
-    if config.gradient_steps % 3:
-        raise InputError(
-            f"config.gradient_steps is {config.gradient_steps}; accepted: multiples of 3"
-        )
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(
+    FIELDS,
+    product_of("filters", "seed"),
+    (
+        Rule(
+            "epochs",
+            lambda c: c.epochs and list(c.epochs) == sorted(set(c.epochs)),
+            "one epoch or more, rising",
+        ),
+        Rule("data.classes", lambda c: len(set(c.data.classes)) == 2, "two classes"),
+        Rule("gradient_steps", lambda c: c.gradient_steps % 3 == 0, "multiples of 3"),
+    ),
+)

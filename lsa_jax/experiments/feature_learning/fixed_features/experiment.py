@@ -1,9 +1,9 @@
-"""What features that are fixed before the data are seen can represent, beside learned ones.
+"""Linear models on features that are fixed before the data are seen, and the network.
 
 Shi, Wei and Liang (ICLR 2022), theorem 2 and corollary 3: on some parity mixture every linear model
-on N bounded features has a large hinge loss unless N is exponential in k. Made visible: the best
-linear model that is found on N random neurons, and on N random features of an RBF kernel, against
-N; and the network, which learns its features, on the same examples.
+on N bounded features has a large hinge loss unless N is exponential in k. This experiment shows the
+best linear model that is found on N random neurons, and on N random features of an RBF kernel,
+against N; and the network, which learns its features, on the same examples.
 """
 
 import functools
@@ -21,11 +21,12 @@ from jaxtyping import Array, Float, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.fixed_features.report import make_report
 from lsa_jax.experiments.feature_learning.learning import experiment
-from lsa_jax.experiments.feature_learning.learning import settings as network_settings
+from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS as NETWORK
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.streams import FixedFeatures
 from lsa_jax.experiments.feature_learning.truncated_relu import truncated_relu
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
@@ -49,8 +50,8 @@ def network_point(point: Point) -> Point:
         "pictures": False,
         **config.network.to_dict(),
     }
-    settings = set_fields(network_settings.default_config(), fields)
-    network_settings.validate(settings)
+    settings = set_fields(NETWORK.default_config(), fields)
+    NETWORK.validate(settings)
     return Point(point.id, point.settings, settings)
 
 
@@ -61,7 +62,7 @@ def random_features(
     count: int,
     scale: float | Float[Array, ""],
 ) -> Float[Array, "n count"]:
-    """Returns features in [-1, 1], each a function of its own number: the first of more are those.
+    """Returns features in [-1, 1], each a function of its own number, for any count.
 
     Args:
         kind: "neurons", truncated ReLUs of <w, x> + b, with w and b as a network starts; "rbf",
@@ -120,16 +121,6 @@ def fit_hinge(
     return found.x
 
 
-def _measures(
-    features: Float[np.ndarray, "n N"],
-    targets: Float[np.ndarray, " n"],
-    weights: Float[np.ndarray, " N+1"],
-) -> tuple[float, float]:
-    """Returns hinge loss and accuracy."""
-    margins = targets * (features @ weights[:-1] + weights[-1])
-    return float(np.maximum(1 - margins, 0).mean()), float((margins > 0).mean())
-
-
 def fit_best(
     config: ml_collections.ConfigDict,
     data: dict[str, Dataset],
@@ -143,7 +134,7 @@ def fit_best(
         make: `(inputs, scale) -> features [n, N]`.
     """
     scales = config.bandwidths if config.learner == "rbf" else (config.k**0.5,)
-    history, best = [], None
+    history, best, right = [], {"validation_hinge": np.inf}, None
     for scale in scales:
         features = {
             name: np.asarray(make(jnp.asarray(part.inputs), scale)) for name, part in data.items()
@@ -153,49 +144,52 @@ def fit_best(
                 features["train"], data["train"].targets, penalty, config.max_iterations
             )
             row: dict[str, Any] = {"scale": scale, "penalty": penalty}
-            for name, part in data.items():
-                hinge, accuracy = _measures(features[name], part.targets, weights)
-                row |= {f"{name}_hinge": hinge, f"{name}_accuracy": accuracy}
+            margins = {
+                name: part.targets * (features[name] @ weights[:-1] + weights[-1])
+                for name, part in data.items()
+            }
+            for name, values in margins.items():
+                row[f"{name}_hinge"] = float(np.maximum(1 - values, 0).mean())
+                row[f"{name}_accuracy"] = float((values > 0).mean())
             # The offset is the weight of one more feature, which is always 1.
             row["norm"] = float(np.linalg.norm(weights))
             history.append(row)
-            if best is None or row["validation_hinge"] < best["validation_hinge"]:
-                best = row
+            if row["validation_hinge"] < best["validation_hinge"]:
+                best, right = row, margins["test"] > 0
     bound = config.p0 * (1 - (2 * (config.N + 1)) ** 0.5 * best["norm"] / 2**config.k)
-    return Outcome({**best, "bound": max(bound, 0.0)}, history)
+    return Outcome({**best, "bound": max(bound, 0.0)}, history, outcomes=Outcomes(right))
 
 
 def _run_linear(group: list[Point], progress: Callable[[float], None]) -> list[Outcome]:
-    config = group[0].config
-    task = make_task(network_point(group[0]).config)
-    cut = config.num_validation
+    config, outcomes = group[0].config, []
+    task, cut = make_task(network_point(group[0]).config), config.num_validation
     data = {
         "train": task.train,
         "validation": Dataset(*(a[:cut] for a in task.test)),
         "test": Dataset(*(a[cut:] for a in task.test)),
     }
     key = jax.random.key(config.seed)
-    outcomes = []
     for done, point in enumerate(group, start=1):
-        make = jax.jit(
-            functools.partial(random_features, config.learner, key, count=point.config.N)
-        )
+        own = functools.partial(random_features, config.learner, key, count=point.config.N)
+        make = jax.jit(own)
         outcomes.append(fit_best(point.config, data, lambda x, s, make=make: make(x, scale=s)))
         progress(done / len(group))
-    return outcomes
+    return with_test(outcomes, task.test)
 
 
 def _run_networks(
     group: list[Point], directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    kept = ("test_accuracy", "train_accuracy", "cosine")
-    trained = experiment.run([network_point(p) for p in group], None, directory, progress)
-    return [
-        outcome
-        if outcome.status == "failed"
-        else outcome._replace(metrics={name: outcome.metrics[name] for name in kept})
-        for outcome in trained
-    ]
+    """Trains networks and measures them at the end on the linear models' test examples."""
+    outcomes = []
+    for found in experiment.run([network_point(p) for p in group], None, directory, progress):
+        if found.status == "ok":
+            right = found.outcomes.values[group[0].config.num_validation :]
+            metrics = {name: found.metrics[name] for name in ("train_accuracy", "cosine")}
+            metrics["test_accuracy"] = float(right.mean())
+            found = found._replace(metrics=metrics, outcomes=found.outcomes._replace(values=right))
+        outcomes.append(found)
+    return outcomes
 
 
 def run(
@@ -204,10 +198,8 @@ def run(
     """Trains a case's networks as replicas, or fits the linear models of one seed."""
     del data
     if group[0].config.learner == "network":
-        outcomes = _run_networks(group, directory, progress)
-    else:
-        outcomes = _run_linear(group, progress)
-    return outcomes
+        return _run_networks(group, directory, progress)
+    return _run_linear(group, progress)
 
 
 def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Settings: best linear model on random features, and the network.
+"""Configuration fields: the best linear model on random features, and the network.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), theorem 2, corollary 3 and appendix E.1.1.
 """
@@ -6,15 +6,14 @@ Sources of the defaults: Shi, Wei and Liang (ICLR 2022), theorem 2, corollary 3 
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.learning import settings
-from lsa_jax.sweep.fields import Field, Settings, experiment_field
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field
 
 _SEED, _N = integer(0), integer(1)
 FEATURES = ("neurons", "rbf")
 _CASE = tuple_of(integer(1))
 
-# Settings of the network's own experiment that are told here too.
+# Fields of the network's own experiment that this one has too.
 _NETWORK = ("m", "steps", "batch_size", "rate", "momentum", "eval_every")
 
 FIELDS: dict[str, Field] = {
@@ -56,21 +55,15 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: for each (D, k) the networks, then linear models.
-
-    Raises:
-        InputError: a case is not two numbers.
-    """
+def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the networks of each case (D, k), then its linear models."""
     axes = config.sweep
     points: list[dict[str, object]] = []
-    for case in axes.cases:
-        if len(case) != 2:
-            raise InputError(f"config.sweep.cases has {case!r}; accepted: (D, k)")
-        named = dict(zip(("num_patterns", "k"), case, strict=True))
-        points += [{"learner": "network", **named, "seed": seed} for seed in axes.seed]
+    for d, k in axes.cases:
+        case = {"num_patterns": d, "k": k}
+        points += [{"learner": "network", **case, "seed": seed} for seed in axes.seed]
         points += [
-            {"learner": features, **named, "seed": seed, "N": count}
+            {"learner": features, **case, "seed": seed, "N": count}
             for features in axes.features
             for seed in axes.seed
             for count in axes.N
@@ -78,19 +71,22 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    if config.k % 2 == 0 or config.k > config.num_patterns:
-        raise InputError(
-            f"config.k is {config.k}; accepted: odd numbers up to num_patterns, "
-            f"{config.num_patterns}"
-        )
-    if config.num_train % config.network.batch_size:
-        raise InputError(
-            f"config.network.batch_size is {config.network.batch_size}; accepted: divisors of the "
-            f"{config.num_train} training examples"
-        )
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(
+    FIELDS,
+    _sweep,
+    (
+        Rule(
+            "sweep.cases", lambda c: all(len(case) == 2 for case in c.sweep.cases), "pairs (D, k)"
+        ),
+        Rule(
+            "k",
+            lambda c: c.k % 2 and c.k <= c.num_patterns,
+            "odd numbers up to num_patterns, {c.num_patterns}",
+        ),
+        Rule(
+            "network.batch_size",
+            lambda c: c.num_train % c.network.batch_size == 0,
+            "divisors of the {c.num_train} training examples",
+        ),
+    ),
+)

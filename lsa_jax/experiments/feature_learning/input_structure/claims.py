@@ -20,10 +20,10 @@ from lsa_jax.reporting.statistics import accuracy, minus
 AS_GOOD = 2.0
 # Of students FC(9) on MNIST "the results do not show a significant trend" (appendix E.5.2).
 NO_TREND = {"mnist": (9,)}
-# Sizes of the paper's teachers, at half of injected inputs: what these show is primary.
+# Sizes of the paper's teachers: claims on them at a share of a half are primary.
 TEACHERS = {"mnist": 9, "cifar10": 5, "svhn": 2, "digits": None}
 
-# The teacher whose size algorithm 1 chose for each seed: `report` adds its students' runs.
+# The size that stands for each seed's teacher of algorithm 1: `report` adds its students' runs.
 CHOSEN = 0
 _TEST_IMAGES = {"mnist": 10_000, "cifar10": 10_000, "svhn": 26_032, "digits": 360}
 
@@ -41,22 +41,14 @@ def make_claims(config: ml_collections.ConfigDict, *, chosen: bool = False) -> l
         return size_claims(config)
     mixed = [own for own in panels(config) if 0 < own["share"] < 1]
     first = [own for own in mixed if own["teacher_size"] == config.sweep.teacher_size[0]]
-    claims = [
-        claim
-        for own in [*mixed, *(own | {"teacher_size": CHOSEN} for own in first * chosen)]
-        for claim in _panel_claims(config, own)
-    ]
+    by_seed = [own | {"teacher_size": CHOSEN} for own in first * chosen]
+    claims = [claim for own in mixed + by_seed for claim in _panel_claims(config, own)]
     for own in mixed:
         if own["size"] == max(config.sweep.size) > min(config.sweep.size):
             claims.append(_size_gap_claim(config, own))
-        if own["injected"] == "tiny_imagenet" and "gaussian" in kinds(config):
+        if own["injected"] == "tiny_imagenet" and "gaussian" in config.sweep.injected:
             claims.append(_kind_claim(config, own))
     return claims + choice_claims(config)
-
-
-def kinds(config: ml_collections.ConfigDict) -> tuple[str, ...]:
-    """Returns the kinds of injected inputs of a sweep."""
-    return tuple(config.sweep.injected) or (config.data.injected,)
 
 
 def num_test(config: ml_collections.ConfigDict) -> int:
@@ -68,7 +60,8 @@ def panels(config: ml_collections.ConfigDict) -> list[Panel]:
     """Returns the settings of students that are alike: the panels of figures 22 to 25."""
     axes = config.sweep
     names = ("injected", "teacher_size", "share", "size")
-    found = itertools.product(kinds(config), axes.teacher_size, axes.share, axes.size)
+    kinds = axes.injected or (config.data.injected,)
+    found = itertools.product(kinds, axes.teacher_size, axes.share, axes.size)
     return [{"learner": "student"} | dict(zip(names, own, strict=True)) for own in found]
 
 
@@ -81,26 +74,22 @@ def panel_name(config: ml_collections.ConfigDict, own: Panel) -> str:
 
 
 def _share_words(config: ml_collections.ConfigDict, own: Panel) -> str:
-    kind = f", {own['injected']}" if len(kinds(config)) > 1 else ""
+    kind = f", {own['injected']}" if len(config.sweep.injected) > 1 else ""
     return f"share {own['share']:g}{kind}"
 
 
-def _counted(count: int, statistic: Statistic) -> Statistic:
-    """Returns a statistic of accuracies on so many test inputs."""
-    return lambda runs: statistic(runs.assign(num_test=count))
-
-
-def _part(
-    config: ml_collections.ConfigDict, own: Panel, part: str, measure: str = "test"
+def _accuracy(
+    config: ml_collections.ConfigDict, own: Panel, column: str = "test_accuracy"
 ) -> Statistic:
-    """Returns the accuracy on a part of the mixture, at the end or, as `course`, over training."""
-    counts = mixture_parts(own["share"], num_test(config))
-    count = counts[("labelled", "injected").index(part)]
-    return _counted(count, accuracy(f"{measure}_{part}_part", **own))
+    """Returns a student's accuracy on the mixture, or on a part of it, with its test inputs."""
+    labelled, injected = mixture_parts(own["share"], num_test(config))
+    counts = {"labelled": labelled, "injected": injected, "accuracy": labelled + injected}
+    count = counts[column.split("_")[1]]
+    return lambda runs: accuracy(column, **own)(runs.assign(num_test=count))
 
 
 def _gap(words: str, paper: str, first: Statistic, second: Statistic, **options: object) -> Claim:
-    """Returns the claim that one accuracy is above another, by more than 0 unless `above` is."""
+    """Returns the claim that one accuracy exceeds another, by more than 0 unless `above` is set."""
     options = {"above": 0.0} | options
     item = f"points of test accuracy, {words}"
     return Claim(item=item, paper=paper, statistic=minus(first, second), digits=2, **options)
@@ -112,12 +101,13 @@ def _worse(config: ml_collections.ConfigDict, own: Panel) -> Claim:
     Direct training learns the labels of the data set; the student learns its teacher's labels.
     Chance is the share of the largest class in either.
     """
-    part = {"column": "test_labelled_part", "chance": "largest_label"}
     papers = own["teacher_size"] == TEACHERS[config.data.dataset] and own["share"] == 0.5
+    part = {"column": "test_labelled_part", "chance": "largest_label"}
     return _gap(
         f"labelled minus injected part at the end, {panel_name(config, own)}",
         "above 0: worse",
-        *(_part(config, own, part) for part in ("labelled", "injected")),
+        _accuracy(config, own, "test_labelled_part"),
+        _accuracy(config, own, "test_injected_part"),
         conditions=(
             above_chance("direct training", classes=10, learner="direct", size=own["size"]),
             above_chance("the teacher", classes=10, column="teacher_accuracy", **own),
@@ -130,28 +120,34 @@ def _worse(config: ml_collections.ConfigDict, own: Panel) -> Claim:
 def _panel_claims(config: ml_collections.ConfigDict, own: Panel) -> list[Claim]:
     """Returns the claims of one panel of figures 22 and 23.
 
-    A student that cannot tell the parts says nothing beside direct training. Above a share of a
-    half direct training and the control, which learns the teacher's labels alone, have more
-    labelled images than the student: differences are only measured.
+    Comparisons with direct training need a student that is worse on the injected part. Above a
+    share of a half direct training and the control, which learns the teacher's labels alone, have
+    more labelled images than the student: differences are only measured.
     """
     worse, name = _worse(config, own), panel_name(config, own)
-    labelled, alone = (_part(config, of, "labelled") for of in (own, own | {"share": 0.0}))
-    during = [_part(config, own, part, "course") for part in ("labelled", "injected")]
-    direct = accuracy(learner="direct", size=own["size"])
-    whole = _counted(sum(mixture_parts(own["share"], num_test(config))), accuracy(**own))
+    labelled, alone = (
+        _accuracy(config, of, "test_labelled_part") for of in (own, own | {"share": 0.0})
+    )
+    direct, whole = accuracy(learner="direct", size=own["size"]), _accuracy(config, own)
     as_good = f"not below by more than {AS_GOOD:g}"
     parts = {"conditions": (shown(worse, "the injected part is worse"),)}
     near = {"above": -AS_GOOD} | parts
-    during_words = f"labelled minus injected part, mean over training, {name}"
+    slower = _gap(
+        f"labelled minus injected part, mean over training, {name}",
+        "above 0: slower",
+        _accuracy(config, own, "course_labelled_part"),
+        _accuracy(config, own, "course_injected_part"),
+        **parts,
+    )
     same = f"labelled part minus the same labels alone, {name}"
-    beside = [
+    others = [
         _gap(f"labelled part minus direct training, {name}", as_good, labelled, direct, **near),
         _gap(same, as_good, labelled, alone, **near),
         _gap(f"direct training minus whole mixture, {name}", "above 0", direct, whole, **parts),
     ]
     if own["share"] > 0.5:
-        beside = _only_measured(beside, "the student has fewer labelled images")
-    claims = [worse, _gap(during_words, "above 0: slower", *during, **parts), *beside]
+        others = _only_measured(others, "the student has fewer labelled images")
+    claims = [worse, slower, *others]
     if own["size"] in NO_TREND.get(config.data.dataset, ()):
         return _only_measured(claims, "no significant trend")
     return claims
@@ -165,23 +161,23 @@ def _only_measured(claims: list[Claim], paper: str) -> list[Claim]:
 def _kind_claim(config: ml_collections.ConfigDict, pictures: Panel) -> Claim:
     """Returns the claim that Tiny ImageNet's inputs are learned better than Gaussian ones.
 
-    Each has a teacher of its own, regularised on its inputs. Source: figure 23 beside figure 22.
+    Each has a teacher of its own, regularised on its inputs. Source: figures 22 and 23.
     """
     part = {"column": "test_injected_part", "chance": "most_used_class"}
-    both = (pictures, pictures | {"injected": "gaussian"})
     return _gap(
         f"Tiny ImageNet part minus Gaussian part, teacher {pictures['teacher_size']}, student "
         f"{pictures['size']}, share {pictures['share']:g}",
         "above 0 (figure 23)",
-        *(_part(config, own, "injected") for own in both),
+        _accuracy(config, pictures, "test_injected_part"),
+        _accuracy(config, pictures | {"injected": "gaussian"}, "test_injected_part"),
         conditions=(above_chance("the student", classes=10, **part, **pictures),),
     )
 
 
 def _size_gap_claim(config: ml_collections.ConfigDict, largest: Panel) -> Claim:
-    """Returns the claim that the largest student parts the inputs more than the least one.
+    """Returns the claim that the gap between the parts is larger for the largest student.
 
-    Source: appendix E.5.3, figure 25 beside figure 22 (a).
+    Source: appendix E.5.3, figures 22 (a) and 25.
     """
     sizes = (largest["size"], min(config.sweep.size))
     both = [_worse(config, largest | {"size": size}) for size in sizes]

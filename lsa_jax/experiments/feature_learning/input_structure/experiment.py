@@ -1,10 +1,11 @@
-"""What the structure of inputs does: one labelling function on real and on injected inputs.
+"""Effect of input structure: one labelling function on real and on injected inputs.
 
 Shi, Wei and Liang (ICLR 2022), appendix E.5, algorithm 1: a teacher learns the labelled inputs L,
 with a regulariser that keeps its labels of the inputs U even and sure; it then labels L and U, and
 a student learns the union of both, as far as the share of U allows. With a share of 0 it learns the
-teacher's labels of L alone: what the injected inputs cost, apart from whose labels are learned. The
-teacher's size is that of the first minimum of the test loss of networks trained on L directly.
+teacher's labels of L alone: this separates the effect of the injected inputs from that of another
+labelling. The teacher's size is that of the first minimum of the test loss of networks trained on L
+directly.
 """
 
 import functools
@@ -30,10 +31,12 @@ from lsa_jax.experiments.feature_learning.input_structure.tasks import (
 from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models.model import Model, accepted
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
 
-# Settings in which the points of a group may differ.
+# By seed: the labels that the teacher gives to all inputs of either split, and its measures.
+Taught = dict[int, tuple[dict[str, Int[np.ndarray, " _"]], dict[str, Any]]]
 
 
 def build_model(config: ml_collections.ConfigDict, size: int, num_classes: int) -> Model:
@@ -61,7 +64,7 @@ def teacher_loss(
     labelled = jnp.sum(targets, axis=1)
     weight = labelled / jnp.maximum(jnp.mean(labelled), 1 / len(labelled))
     logs = jax.nn.log_softmax(outputs)
-    # A batch without other examples has R = 0; a class that none of them gets has finite slopes.
+    # A batch without other examples has R = 0; a class that is never given has finite slopes.
     count = jnp.sum(1 - labelled)
     others = jnp.where(count > 0, (1 - labelled) / jnp.maximum(count, 1.0), 1 / len(labelled))
     log_mean = jax.nn.logsumexp(logs, axis=0, b=others[:, None])
@@ -83,7 +86,7 @@ def _keys(points: list[Point], stream: int) -> Array:
 def _labels(
     model: Model, params: Any, inputs: Float[np.ndarray, "n h w c"], batch_size: int
 ) -> Int[np.ndarray, " n"]:
-    """Returns the classes that a network gives, in batches of one size: those of training."""
+    """Returns a network's classes of inputs, in batches of one size, as in training."""
     count = len(inputs)
 
     def classify(params: Any, x: Array, counted: Array) -> Int[Array, " batch"]:
@@ -98,12 +101,8 @@ def _labels(
 
 def _teach(
     group: list[Point], data: Material, directory: Path, progress: Callable[[float], None]
-) -> tuple[dict[int, dict[str, Int[np.ndarray, " n"]]], dict[int, dict[str, Any]]]:
-    """Trains the teachers of a group's seeds.
-
-    Returns:
-        By seed: the labels that the teacher gives to all inputs of either split, and its measures.
-    """
+) -> Taught:
+    """Trains the teachers of a group's seeds."""
     seeds = {point.config.seed: point for point in group}
     points, config = list(seeds.values()), group[0].config
     model = build_model(config, config.teacher_size, data.train.targets.shape[1])
@@ -121,33 +120,29 @@ def _teach(
     )
     generator = np.random.default_rng(config.data.seed)
 
-    def taught(place: int) -> tuple[dict[str, Int[np.ndarray, " n"]], dict[str, Any]]:
+    def taught(place: int) -> tuple[dict[str, Int[np.ndarray, " _"]], dict[str, Any]]:
         own, given = jax.tree.map(lambda leaf: leaf[place], params), {}
         for name, part in data._asdict().items():
-            # Both kinds of inputs in every batch, as in training: it matters to batch statistics.
+            # Both kinds of inputs in every batch, as in training: batch statistics depend on it.
             order = generator.permutation(len(part.inputs))
             found = _labels(model, own, part.inputs[order], 2 * config.batch_size)
             given[name] = found[np.argsort(order)].astype(np.int32)
         failure = history.failures.get(place)
         return given, _teacher_measures(given, data) | ({"failure": failure} if failure else {})
 
-    by_seed = {seed: taught(place) for place, seed in enumerate(seeds)}
-    return (
-        {seed: given for seed, (given, _) in by_seed.items()},
-        {seed: measures for seed, (_, measures) in by_seed.items()},
-    )
+    return {seed: taught(place) for place, seed in enumerate(seeds)}
 
 
-def _teacher_measures(labels: dict[str, Int[np.ndarray, " n"]], data: Material) -> dict[str, float]:
-    """Returns how often a teacher is right, and how it spreads either kind of inputs over classes.
+def _teacher_measures(labels: dict[str, Int[np.ndarray, " _"]], data: Material) -> dict[str, float]:
+    """Returns a teacher's accuracy on L, and the shares of classes among its labels.
 
-    `largest_label` is the share of the test images of the class that it gives to most of them.
+    `largest_label` is the share, among labelled test images, of the class given most often; the
+    least and the most used class are those of the injected training inputs.
     """
     truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
-    own = labels["test"][: len(truth)]
-    counts = np.bincount(labels["train"][len(data.train.inputs) // 2 :], minlength=1)
-    used = np.zeros(data.train.targets.shape[1])
-    used[: len(counts)] = counts / counts.sum()
+    own, classes = labels["test"][: len(truth)], data.train.targets.shape[1]
+    of_injected = labels["train"][len(data.train.inputs) // 2 :]
+    used = np.bincount(of_injected, minlength=classes) / len(of_injected)
     return {
         "teacher_accuracy": float(np.mean(own == truth)),
         "largest_label": float(np.bincount(own).max() / len(own)),
@@ -157,7 +152,7 @@ def _teacher_measures(labels: dict[str, Int[np.ndarray, " n"]], data: Material) 
 
 
 def _mixed(name: str, num_classes: int, arrays: Any, replica: Any, index: Array, epoch: Array):
-    """Fetches a batch of a replica's mixture; the last column of targets says what is injected."""
+    """Fetches a batch of a replica's mixture; the last column of targets is 1 where injected."""
     del epoch
     rows = replica[f"{name}_rows"][index]
     label = jax.nn.one_hot(replica[f"{name}_labels"][rows], num_classes)
@@ -180,71 +175,49 @@ def _student_metrics() -> dict[str, Callable]:
     }
 
 
-def _train_students(
-    points: list[Point],
-    labels: dict[int, dict[str, np.ndarray]],
-    data: Material,
-    directory: Path,
-    progress: Callable[[float], None],
-) -> training.History:
-    """Trains students of one size and share as replicas: seeds."""
-    config, num_classes = points[0].config, data.train.targets.shape[1]
-    replicas, sizes = [], {}
-    for point in points:
-        own = {}
+def _train(
+    points: list[Point], taught: Taught, data: Material, directory: Path, progress: Callable
+) -> tuple[training.History, list[Int[np.ndarray, " _"]]]:
+    """Trains students of one size and share as replicas, or networks on L directly.
+
+    Returns:
+        The history, and the test inputs of each replica, by their number.
+    """
+    config, classes = points[0].config, data.train.targets.shape[1]
+    sources, replicas, loss = {}, None, training.LOSSES["softmax_cross_entropy"]
+    if config.learner == "direct":
+        for name, part in data._asdict().items():
+            sources[name] = Dataset(*(array[: len(part.inputs) // 2] for array in part))
+        metrics, targets = None, None
+        tested = [np.arange(len(sources["test"].targets), dtype=np.int32)] * len(points)
+    else:
+        given: dict[str, list[np.ndarray]] = {}
         for which, (name, part) in enumerate(data._asdict().items()):
-            own[f"{name}_rows"] = mix(point, which, len(part.inputs) // 2)
-            sizes[name] = len(own[f"{name}_rows"])
-            own[f"{name}_labels"] = labels[point.config.seed][name]
-        replicas.append(own)
-    sources = {
-        name: training.Source(
-            jnp.asarray(part.inputs), sizes[name], functools.partial(_mixed, name, num_classes)
-        )
-        for name, part in data._asdict().items()
-    }
+            rows = [mix(point, which, len(part.inputs) // 2) for point in points]
+            labels = [taught[point.config.seed][0][name] for point in points]
+            given |= {f"{name}_rows": rows, f"{name}_labels": labels}
+            fetch = functools.partial(_mixed, name, classes)
+            sources[name] = training.Source(jnp.asarray(part.inputs), len(rows[0]), fetch)
+        replicas = {name: jnp.stack(arrays) for name, arrays in given.items()}
+        loss, metrics, targets = _student_loss, _student_metrics(), lambda targets: targets[:, :-1]
+        tested = given["test_rows"]
+    measuring = training.Measuring(config.measures, config.measured_examples, targets=targets)
     _, history = training.train(
         _keys(points, InputStructure.STUDENT),
-        build_model(config, config.size, num_classes),
+        build_model(config, config.size, classes),
         sources["train"],
-        _student_loss,
-        lambda replica: _optimizer(config),
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        evaluation=training.Evaluation(
-            sources["test"],
-            _student_metrics(),
-            config.eval_every,
-            measuring=training.Measuring(
-                config.measures, config.measured_examples, targets=lambda targets: targets[:, :-1]
-            ),
-        ),
-        replicas=jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas),
-        checkpoints=training.Checkpoints(directory),
-        progress=progress,
-    )
-    return history
-
-
-def _train_directly(
-    points: list[Point], data: Material, directory: Path, progress: Callable[[float], None]
-) -> training.History:
-    config = points[0].config
-    splits = [Dataset(*(a[: len(part.inputs) // 2] for a in part)) for part in data]
-    measuring = training.Measuring(config.measures, config.measured_examples)
-    _, history = training.train(
-        _keys(points, InputStructure.STUDENT),
-        build_model(config, config.size, data.train.targets.shape[1]),
-        splits[0],
-        training.LOSSES["softmax_cross_entropy"],
+        loss,
         _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(splits[1], every=config.eval_every, measuring=measuring),
+        evaluation=training.Evaluation(
+            sources["test"], metrics, config.eval_every, measuring=measuring
+        ),
+        replicas=replicas,
         checkpoints=training.Checkpoints(directory),
         progress=progress,
     )
-    return history
+    return history, tested
 
 
 def num_parameters(config: ml_collections.ConfigDict, data: Material) -> int:
@@ -255,32 +228,42 @@ def num_parameters(config: ml_collections.ConfigDict, data: Material) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
 
+def _on_test(right: np.ndarray, rows: np.ndarray, data: Material, share: float) -> Outcomes | None:
+    """Returns outcomes in the order of the test inputs, so that seeds and learners are paired.
+
+    None where each seed draws its own subset of either kind: the seeds share a part of their test
+    inputs then, and count neither as independent nor as equal.
+    """
+    count = len(data.test.inputs) // 2
+    if not {*mixture_parts(share, count)} <= {0, count}:
+        return None
+    order = np.argsort(rows)
+    kept = with_test(
+        [Outcome({}, [], outcomes=Outcomes(right[order]))], data.test.inputs[rows[order]]
+    )
+    return kept[0].outcomes
+
+
 def _outcome(
-    point: Point,
-    history: training.History,
-    replica: int,
-    counts: dict[str, int],
-    extra: dict[str, Any],
+    point: Point, history: training.History, replica: int, data: Material, extra: dict[str, Any]
 ) -> Outcome:
-    """Returns what came out of one network; `counts` are the inputs of L by split."""
-    config = point.config
-    described = {"learner": config.learner, "size": config.size, "seed": config.seed} | extra
+    """Returns the outcome of one network."""
     rows = []
     for row in history.rows:
         plain = {n: v[replica].item() if isinstance(v, np.ndarray) else v for n, v in row.items()}
-        for split, count in counts.items():
-            parts = mixture_parts(config.share, count)
-            # Means over the whole mixture of what is counted in one part.
-            for part, size in zip(("labelled", "injected"), parts, strict=True):
-                name = f"{split}_{part}_part"
-                if name in plain:
-                    plain[name] = plain[name] * sum(parts) / size if size else float("nan")
+        for split, part in data._asdict().items():
+            sizes = mixture_parts(point.config.share, len(part.inputs) // 2)
+            # Means over the whole mixture of sums over one part.
+            for name, size in zip(("labelled", "injected"), sizes, strict=True):
+                if (column := f"{split}_{name}_part") in plain:
+                    whole = plain[column] * sum(sizes)
+                    plain[column] = whole / size if size else float("nan")
         rows.append(plain)
     failure = extra.pop("failure", None) or history.failures.get(replica)
     if failure:
         return Outcome({}, rows, "failed", failure)
     last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_"))}
-    return with_last_measures(Outcome(described | last, rows), history.measured)
+    return with_last_measures(Outcome(extra | last, rows), history.measured)
 
 
 def run(
@@ -291,54 +274,49 @@ def run(
 ) -> list[Outcome]:
     """Trains the teachers of a group, then its students by size and share; or networks on L."""
     config = group[0].config
-    data = materials[config.data.injected]
-    kinds = list(dict.fromkeys(map(_kind, group)))
-    parts = len(kinds) + (config.learner == "student")
+    data, is_student = materials[config.data.injected], config.learner == "student"
+    kinds: dict[tuple[float, ...], list[Point]] = {}
+    for point in group:  # replicas have equally many examples
+        kind = (point.config.size, point.config.share)
+        kinds.setdefault(kind if is_student else kind[:1], []).append(point)
+    parts = len(kinds) + is_student
 
     def part_of(done: int) -> Callable[[float], None]:
         return lambda fraction: progress((done + fraction) / parts)
 
-    labels: dict = {}
-    measures: dict[int, dict[str, Any]] = {}
-    if config.learner == "student":
-        labels, measures = _teach(group, data, directory, part_of(0))
-    counts = {name: len(part.inputs) // 2 for name, part in data._asdict().items()}
-    chance = best_constant_accuracy(data.test.targets[: counts["test"]])
+    taught = _teach(group, data, directory, part_of(0)) if is_student else {}
+    chance = best_constant_accuracy(data.test.targets[: len(data.test.targets) // 2])
     outcomes: dict[str, Outcome] = {}
-    for done, kind in enumerate(kinds, start=parts - len(kinds)):
-        points = [point for point in group if _kind(point) == kind]
+    for done, (kind, points) in enumerate(kinds.items(), start=int(is_student)):
         place = directory / "_".join(f"{value:g}" for value in kind)
-        if config.learner == "student":
-            history = _train_students(points, labels, data, place, part_of(done))
-        else:
-            history = _train_directly(points, data, place, part_of(done))
+        history, tested = _train(points, taught, data, place, part_of(done))
         for replica, point in enumerate(points):
             extra = {"parameters": num_parameters(point.config, data), "chance": chance}
-            if config.learner == "student":
-                extra |= {"teacher_size": config.teacher_size, "share": point.config.share}
-                extra |= measures[point.config.seed]
-            outcomes[point.id] = _outcome(point, history, replica, counts, extra)
+            extra |= taught[point.config.seed][1] if is_student else {}
+            found = _outcome(point, history, replica, data, extra)
+            if found.status == "ok":
+                share = point.config.share if is_student else 0.0
+                right = history.outcomes[replica]
+                found = found._replace(outcomes=_on_test(right, tested[replica], data, share))
+            outcomes[point.id] = found
     return [outcomes[point.id] for point in group]
 
 
-def _kind(point: Point) -> tuple[float, ...]:
-    """Returns what networks have in common that are trained as replicas: size, share of a student.
-
-    Replicas have equally many examples.
-    """
-    config = point.config
-    return (config.size, config.share) if config.learner == "student" else (config.size,)
+def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """Returns the settings of a point that are columns of its results."""
+    own = ("teacher_size", "share") if config.learner == "student" else ()
+    return {name: config[name] for name in ("learner", "size", "seed", *own)}
 
 
 EXPERIMENT = Experiment(
     load=load,
     run=run,
     report=make_report,
-    # All students of a teacher run together, and all networks that are trained directly.
+    # Students of a teacher run together, and networks that are trained directly.
     varying=lambda config: (
-        "size",
-        "share",
-        "seed",
-        *(("teacher_size",) if config.learner == "direct" else ()),
+        ("size", "share", "seed")
+        if config.learner == "student"
+        else ("size", "share", "seed", "teacher_size")
     ),
+    columns=_columns,
 )

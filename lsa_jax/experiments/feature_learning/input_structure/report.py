@@ -14,35 +14,22 @@ from lsa_jax.experiments.feature_learning.input_structure.claims import (
     panel_name,
     panels,
 )
-from lsa_jax.experiments.feature_learning.input_structure.settings import sweep
+from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.input_structure.sizes import DIRECT, curves, first_minima
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
 
 _LINES = {
-    "test_labelled_part": ("labelled part", "#0072B2"),
-    "test_injected_part": ("injected part", "#D55E00"),
-    "test_accuracy": ("whole mixture", "#009E73"),
+    "test_labelled_part": ("labelled part", PALETTE[0]),
+    "test_injected_part": ("injected part", PALETTE[1]),
+    "test_accuracy": ("whole mixture", PALETTE[2]),
 }
-
+_SETTINGS = ["learner", "teacher_size", "share", "size", "injected", "seed"]
 _MOST_COLUMNS = 4
-
-
-def _cell(values: pd.Series) -> str:
-    return mean_and_spread(100 * values, ".2f")
-
-
-def _courses(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
-    """Returns one row an evaluation of each run, with the settings of the run."""
-    described = ["id", "learner", "teacher_size", "share", "size", "injected", "seed"]
-    rows = []
-    for point in fine.reindex(columns=described).to_dict("records"):
-        rows += [point | row for row in files.read_metrics(workdir, point["id"])]
-    return pd.DataFrame(rows, columns=None if rows else [*described, *_LINES])
 
 
 def _with_chosen(config: ml_collections.ConfigDict, runs: Runs) -> tuple[Runs, bool]:
@@ -53,64 +40,71 @@ def _with_chosen(config: ml_collections.ConfigDict, runs: Runs) -> tuple[Runs, b
     chosen, axes = first_minima(runs, **DIRECT), config.sweep
     if len(axes.direct_size) < 3 or chosen.nunique() < 2 or not {*chosen} <= {*axes.teacher_size}:
         return runs, False
-    own = [
-        rows[rows["teacher_size"] == rows["seed"].map(chosen)].assign(teacher_size=CHOSEN)
+    planned, finished = (
+        pd.concat(
+            [
+                rows,
+                rows[rows["teacher_size"] == rows["seed"].map(chosen)].assign(teacher_size=CHOSEN),
+            ]
+        )
         for rows in runs[:2]
-    ]
-    planned, finished = (pd.concat(both) for both in zip(runs[:2], own, strict=True))
+    )
     return runs._replace(planned=planned, finished=finished), True
 
 
 def _student_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
+    """Returns one row a panel: accuracies in percent, and those of its teacher."""
+
+    def cell(values: pd.Series) -> str:
+        return mean_and_spread(100 * values, ".2f")
+
     lines = []
     for own in panels(config):
         rows = runs.where(**own).finished
-        if rows.empty:
-            continue
-        line = {"teacher": own["teacher_size"], "share": f"{own['share']:g}"}
-        line |= {"student": own["size"], "injected": own["injected"]}
-        line |= {label: _cell(rows[name]) for name, (label, _) in _LINES.items()}
         direct = runs.where(learner="direct", size=own["size"]).finished
-        line["trained directly"] = _cell(direct["test_accuracy"])
-        line["teacher on the data set"] = _cell(rows["teacher_accuracy"])
         least, most = rows["least_used_class"].mean(), rows["most_used_class"].mean()
-        line["share of its labels on U"] = f"{least:.3f} to {most:.3f}"
-        lines.append(line)
+        line = {
+            "teacher": own["teacher_size"],
+            "share": f"{own['share']:g}",
+            "student": own["size"],
+            "injected": own["injected"],
+            **{label: cell(rows[name]) for name, (label, _) in _LINES.items()},
+            "trained directly": cell(direct["test_accuracy"]),
+            "teacher on the data set": cell(rows["teacher_accuracy"]),
+            "share of its labels on U": f"{least:.3f} to {most:.3f}",
+        }
+        lines += [line] if len(rows) else []
     return pd.DataFrame(lines)
 
 
 def _size_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
     """Returns test loss by size, one column a curve: networks on L, students by teacher."""
-    columns = {
-        name: runs.where(**curve).finished.groupby("size")["test_loss"].mean()
-        for name, curve in curves(config).items()
-    }
-    table = pd.DataFrame(columns)
-    counts = runs.finished.groupby("size")["parameters"].first()
-    table.insert(0, "parameters", counts.reindex(table.index))
-    return table.reset_index()
+    columns = {"parameters": runs.finished.groupby("size")["parameters"].first()}
+    for name, curve in curves(config).items():
+        columns[name] = runs.where(**curve).finished.groupby("size")["test_loss"].mean()
+    return pd.DataFrame(columns).dropna(subset=[*columns][1:], how="all").reset_index()
 
 
 def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     """Returns a figure of so many panels, `_MOST_COLUMNS` a row, and their axes."""
     import matplotlib.pyplot as plt
 
-    count = max(count, 1)
     columns = min(count, _MOST_COLUMNS)
     rows = -(-count // columns)
     size = (width * columns, height * rows)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for axis in axes.flat[count:]:
         axis.set_axis_off()
+    tidy(*axes.flat[:count])
     return figure, list(axes.flat[:count])
 
 
-def draw_curves(config: ml_collections.ConfigDict, courses: pd.DataFrame) -> Any:
+def _draw_curves(config: ml_collections.ConfigDict, courses: pd.DataFrame) -> Any:
     """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
     runs = Runs.of([], courses)
     drawn = [own for own in panels(config) if 0 < own["share"] < 1]
     figure, axes = _grid(len(drawn), 4.5, 3.8)
-    for axis, own in zip(axes, drawn, strict=False):
+    for axis, own in zip(axes, drawn, strict=True):
         rows, direct = (runs.where(**of).finished for of in (own, DIRECT | {"size": own["size"]}))
         lines = [(name, label, color, rows) for name, (label, color) in _LINES.items()]
         lines.append(("test_accuracy", "trained on the data set directly", "#000000", direct))
@@ -119,16 +113,14 @@ def draw_curves(config: ml_collections.ConfigDict, courses: pd.DataFrame) -> Any
                 accuracy, steps = of_line[name] * 100, of_line["step"]
                 draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
         axis.set(title=panel_name(config, own), xlabel="steps", ylabel="test accuracy (%)")
-        tidy(axis)
     handles, labels = axes[0].get_legend_handles_labels()
-    if handles:  # below, as lines of small networks are anywhere in a panel
-        figure.legend(
-            handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=2
-        )
+    # Below, as lines of small networks are anywhere in a panel.
+    place = {"loc": "outside lower center", "ncols": 2}
+    figure.legend(handles, labels, frameon=False, fontsize="small", **place)
     return figure
 
 
-def draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
+def _draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
     """Draws test loss against the number of parameters, one panel a curve."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
@@ -136,22 +128,13 @@ def draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
     figure, axes = _grid(len(found), 4, 3.6)
     for axis, (name, curve) in zip(axes, found.items(), strict=True):
         rows = runs.where(**curve).finished
-        for split, color in (("test", "#0072B2"), ("train", "#999999")):
-            stats = rows.groupby("parameters")[f"{split}_loss"].agg(["mean", "std"])
-            axis.errorbar(
-                stats.index,
-                stats["mean"],
-                stats["std"].fillna(0),
-                fmt="o-",
-                markersize=3,
-                color=color,
-                label=f"{split} loss",
-            )
+        for split, color in (("test", PALETTE[0]), ("train", PALETTE[7])):
+            style = {"color": color, "label": f"{split} loss", "marker": "o", "markersize": 3}
+            draw_mean(axis, rows[f"{split}_loss"], rows["parameters"], **style)
         axis.set(xscale="log", xlabel="parameters", title=name)
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.xaxis.set_minor_formatter(NullFormatter())  # its labels would lie on each other
-        tidy(axis)
     axes[0].legend(frameon=False, fontsize="small")
     return figure
 
@@ -159,15 +142,25 @@ def draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
 def _runs(
     config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
 ) -> tuple[Runs, pd.DataFrame]:
-    """Returns the runs, with mean accuracies over training, and their courses; tests are shared."""
+    """Returns the runs, with mean accuracies over training, and their courses by step."""
     if "injected" not in results:
         results = results.assign(injected=config.data.injected)
-    courses = _courses(results[results["status"] == "ok"], workdir)
-    names = ["test_labelled_part", "test_injected_part"]
-    means = courses.reindex(columns=["id", *names]).groupby("id").mean()
-    means.columns = [name.replace("test", "course") for name in names]
+    # Networks on the data set alone have no columns of the students.
+    results = results.reindex(columns=results.columns.union([*_SETTINGS, *_LINES], sort=False))
+    courses = pd.DataFrame(
+        [
+            run | row
+            for run in results.loc[results["status"] == "ok", ["id", *_SETTINGS]].to_dict("records")
+            for row in files.read_metrics(workdir, run["id"])
+        ]
+    )
+    courses = courses.reindex(
+        columns=courses.columns.union(["id", *_SETTINGS, *_LINES], sort=False)
+    )
+    names = {f"test_{part}_part": f"course_{part}_part" for part in ("labelled", "injected")}
+    means = courses.groupby("id")[list(names)].mean().rename(columns=names)
     results = results.join(means, on="id")
-    runs = Runs.of(sweep(config), results, outcomes.read(workdir, results["id"]))
+    runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, results["id"]))
     return runs.assign(num_test=num_test(config)), courses
 
 
@@ -180,16 +173,16 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables.append(("Test accuracy in % at the end", _student_table(config, runs)))
         # Students on injected inputs alone are drawn by size.
         if students["share"].between(0, 1, inclusive="neither").any():
-            figures["curves"] = functools.partial(draw_curves, config, courses)
-    if curves(config) and len(runs.finished):
+            figures["curves"] = functools.partial(_draw_curves, config, courses)
+    if curves(config):
         tables.append(("Test loss by size", _size_table(config, runs)))
-        figures["sizes"] = functools.partial(draw_sizes, config, runs)
+        figures["sizes"] = functools.partial(_draw_sizes, config, runs)
     deciding, chosen = _with_chosen(config, runs)
     notes = [
-        "Means over seeds ± their standard deviation. Students are measured against the teacher's "
-        "labels, direct training against the data set's. The injected part is worse both for what "
-        "its inputs lack and for how hard the teacher's labels of them are. The paper gives no "
-        f"optimiser, batch or epochs: {config.optimizer} with rate {config.learning_rate:g}, "
+        "Means over seeds ± their standard deviation. Students are measured by the teacher's "
+        "labels, direct training by the data set's. The injected part is worse both because its "
+        "inputs lack structure and because the teacher's labels of them are hard. The paper gives "
+        f"no optimiser, batch or epochs: {config.optimizer} with rate {config.learning_rate:g}, "
         f"batches of {config.batch_size}, {config.epochs} epochs, R with weight "
         f"{config.regularizer:g} and lambda = {config.entropy:g} are ours."
     ]

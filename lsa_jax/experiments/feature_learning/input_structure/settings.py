@@ -1,4 +1,4 @@
-"""Settings: a student on real and injected inputs, one teacher.
+"""Configuration fields: a teacher, and its student on real and injected inputs.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.5. The paper gives no optimiser,
 batch or epochs, no weight of the regulariser and no law of the Gaussian inputs; ours are below.
@@ -7,8 +7,7 @@ batch or epochs, no weight of the regulariser and no law of the Gaussian inputs;
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
 
 _SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1)
 _INJECTED = one_of("gaussian", "tiny_imagenet")
@@ -16,7 +15,7 @@ _INJECTED = one_of("gaussian", "tiny_imagenet")
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Effect of input structure", text(), "heading of the report"),
-    # What one point is.
+    # One point.
     "learner": Field(
         "student",
         one_of("student", "direct"),
@@ -59,49 +58,43 @@ FIELDS: dict[str, Field] = {
     "sweep.teacher_size": Field((9,), tuple_of(_SIZE), "teachers"),
     "sweep.size": Field((9,), tuple_of(_SIZE), "students"),
     "sweep.injected": Field(
-        (), tuple_of(_INJECTED), "what students have injected; none takes data.injected alone"
+        (), tuple_of(_INJECTED), "injected inputs of students; none takes data.injected alone"
     ),
     "sweep.share": Field((0.5,), tuple_of(_SHARE), "shares of injected inputs"),
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: direct networks, then students by teacher."""
+def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the networks on the data set, then students by injected inputs and teacher."""
     axes = config.sweep
-    points: list[dict[str, object]] = [
-        {"learner": "direct", "size": size, "seed": seed}
-        for size in axes.direct_size
-        for seed in axes.seed
-    ]
-    return points + [
-        {"learner": "student", "teacher_size": t, "size": size, "share": share, "seed": seed} | kind
-        for kind in [{"data.injected": kind} for kind in axes.injected] or [{}]
-        for t in axes.teacher_size
-        for size in axes.size
-        for share in axes.share
-        for seed in axes.seed
+    students = product({name: axes[name] for name in ("teacher_size", "size", "share", "seed")})
+    direct = product({"size": axes.direct_size, "seed": axes.seed})
+    kinds = [{"data.injected": kind} for kind in axes.injected] or [{}]
+    return [{"learner": "direct"} | own for own in direct] + [
+        {"learner": "student"} | own | kind for kind in kinds for own in students
     ]
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    if config.measures and config.model != "fc":
-        raise InputError(
-            f"config.measures is {config.measures!r}; batch normalisation couples the examples of "
-            "a batch, which are measured by themselves; accepted: (), or config.model = 'fc'"
-        )
-    if config.data.injected != "gaussian" and config.data.gaussian_law != "standard":
-        raise InputError(
-            f"config.data.gaussian_law is {config.data.gaussian_law!r}; accepted where U is "
-            f"{config.data.injected}: 'standard'"
-        )
-    if config.data.injected == "tiny_imagenet" and config.data.dataset not in ("cifar10", "svhn"):
-        raise InputError(
-            f"config.data.injected is 'tiny_imagenet'; accepted with the grey images of "
-            f"{config.data.dataset}: 'gaussian'"
-        )
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(
+    FIELDS,
+    _sweep,
+    (
+        Rule(
+            "measures",
+            lambda c: not c.measures or c.model == "fc",
+            "(), or config.model = 'fc': each example is measured by itself, and batch "
+            "normalisation couples the examples of a batch",
+        ),
+        Rule(
+            "data.gaussian_law",
+            lambda c: c.data.injected == "gaussian" or c.data.gaussian_law == "standard",
+            "'standard' where U is {c.data.injected}",
+        ),
+        Rule(
+            "data.injected",
+            lambda c: c.data.injected == "gaussian" or c.data.dataset in ("cifar10", "svhn"),
+            "'gaussian' with the grey images of {c.data.dataset}",
+        ),
+    ),
+)

@@ -1,8 +1,9 @@
-"""Claims on learned and fixed features: tables 1 to 5, figure 15, and what one step does.
+"""Claims on learned and fixed features: tables 1 to 5, figure 15, and the effect of one step.
 
 Source: Shi, Wei and Liang (ICLR 2022), section 6 and appendices E.1 to E.3.1.
 """
 
+import functools
 import itertools
 
 import ml_collections
@@ -19,11 +20,10 @@ from lsa_jax.experiments.feature_learning.learning.settings import first_steps
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import fitted, shown
-from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, highest, minus, value
 
-# How far a test accuracy may be from the paper's, in points, and a cosine. Less where another
-# number of the same table is near.
+# Largest distance of a test accuracy from the paper's, in points, and of a cosine. Less where
+# another number of the same table is near.
 POINTS, COSINE = 3.0, 0.02
 # Expected standard deviations over seeds: that of 10,000 fair coins in points, as each seed draws a
 # test set, and that of the nearest of 600 random directions in 500 dimensions.
@@ -46,41 +46,17 @@ SAME_RUNS = {"feature_learning/table3_d100": MAIN, "feature_learning/table3_d200
 def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     """Returns the claims of a table, or of a sweep whose numbers the paper does not print."""
     claims = _table_claims(config) if config.paper_item else _unprinted_claims(config)
-    if config.paper_item in SAME_RUNS:
-        return claims
-    return [
-        *claims,
-        *_order_claims(config),
-        *_first_step_claims(config),
-        *_compared_claims(config),
-    ]
-
-
-def _percent(config: ml_collections.ConfigDict, name: str, **changed: object) -> Statistic:
-    """Returns a row's test accuracy in percent, with other values of the fields given."""
-    return accuracy(**settings_of(config, name, **changed))
-
-
-def _neurons(config: ml_collections.ConfigDict, name: str, column: str, least: float) -> Statistic:
-    return value(column, bounds=(least, 1.0), **settings_of(config, name))
-
-
-def _measured(item: str, statistic: Statistic) -> Claim:
-    return Claim(item=item, statistic=statistic, digits=2)
-
-
-def _margin(number: float, others: list[float]) -> float:
-    """Returns half the distance to the nearest number a point away or more, at most `POINTS`."""
-    apart = [abs(number - other) for other in others]
-    return min([POINTS, *(distance / 2 for distance in apart if distance > 1)])
+    if config.paper_item not in SAME_RUNS:
+        claims += _order_claims(config) + _first_step_claims(config) + _compared_claims(config)
+    return claims
 
 
 def _table_claims(config: ml_collections.ConfigDict) -> list[Claim]:
-    """Returns the numbers that a table prints, beside ours: test accuracies and cosines.
+    """Returns agreement with the numbers that a table prints: test accuracies and cosines.
 
-    Where the network does not have the paper's accuracy, other rows are not compared. Numbers that
-    stand elsewhere are left out: of runs that another table has, where that table's margin
-    contains the paper's number here; and the cosine of features with another classifier.
+    Where the network does not have the paper's accuracy, other rows are not compared. Two kinds of
+    numbers are left out: of runs that another table has, where that table's margin contains the
+    paper's number here; and the cosine of features with another classifier.
     """
     paper = FEATURE_LEARNING[config.paper_item]
     other = FEATURE_LEARNING.get(SAME_RUNS.get(config.paper_item), {})
@@ -90,9 +66,9 @@ def _table_claims(config: ml_collections.ConfigDict) -> list[Claim]:
         _, structured, heading, printed = ROWS[name]
         if printed is None:
             continue
+        own = settings_of(config, name)
         conditions = (learned,) if name != "network" else ()
-        if not structured:
-            conditions += (fitted(f"the {heading}", **settings_of(config, name)),)
+        conditions += () if structured else (fitted(f"the {heading}", **own),)
         _, percent, cosine = paper[printed]
         if not other or abs(percent - other[printed][1]) > POINTS:
             claims.append(_accuracy_claim(config, name, conditions))
@@ -102,7 +78,7 @@ def _table_claims(config: ml_collections.ConfigDict) -> list[Claim]:
             claims.append(
                 Claim(
                     item=f"cosine of the nearest neuron, {heading}, within {COSINE:g}",
-                    statistic=_neurons(config, name, "cosine", -1.0),
+                    statistic=value("cosine", bounds=(-1.0, 1.0), **own),
                     paper=cosine,
                     within=COSINE,
                     seed_sd=COSINE_SD,
@@ -115,12 +91,17 @@ def _table_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 def _accuracy_claim(
     config: ml_collections.ConfigDict, name: str, conditions: tuple[Condition, ...] = ()
 ) -> Claim:
+    """Returns the agreement of a row's test accuracy with the paper's.
+
+    The margin is half the distance to the nearest number of the table that is a point away or more.
+    """
     paper = FEATURE_LEARNING[config.paper_item]
     percent = paper[ROWS[name].printed][1]
-    margin = _margin(percent, [row[1] for row in paper.values()])
+    apart = [abs(percent - row[1]) for row in paper.values()]
+    margin = min([POINTS, *(distance / 2 for distance in apart if distance > 1)])
     return Claim(
         item=f"test accuracy in %, {ROWS[name].heading}, within {margin:.3g} points",
-        statistic=_percent(config, name),
+        statistic=accuracy(**settings_of(config, name)),
         paper=percent,
         within=margin,
         seed_sd=POINTS_SD,
@@ -131,40 +112,32 @@ def _accuracy_claim(
     )
 
 
-def _order_claims(config: ml_collections.ConfigDict) -> list[Claim]:
-    """Returns by how much the network is above both kinds of fixed features, where the paper's is.
-
-    All learners take the same number of updates.
-    """
-    paper = FEATURE_LEARNING.get(config.paper_item)
-    return [
-        Claim(
-            item=f"points of test accuracy, Network minus {ROWS[name].heading}",
-            statistic=minus(_percent(config, "network"), _percent(config, name)),
-            above=0.0,
-            primary=config.paper_item == MAIN,
-            digits=2,
-        )
-        for name in ("ntk", "random_features")
-        if paper is None or paper["network"][1] > paper[name][1]
-    ]
-
-
 def _unprinted_claims(config: ml_collections.ConfigDict) -> list[Claim]:
-    """Returns accuracies that the paper does not print, and Two Step, its theorems', above NTK."""
-    claims = _cluster_claims(config) if config.data.labels == "vectors" else []
-    names = [name for name in swept_rows(config) if ROWS[name].printed]
-    claims += [
-        _measured(f"test accuracy in %, {ROWS[name].heading}", _percent(config, name))
-        for name in names
-    ]
-    return claims + [
-        _measured(
-            f"points of test accuracy, {ROWS[name].heading} minus NTK",
-            minus(_percent(config, name), _percent(config, "ntk")),
-        )
-        for name in ("two_step", "two_step_exact")
-        if {name, "ntk"} <= {*names}
+    """Returns accuracies that the paper does not print, and by how much Two Step exceeds the NTK.
+
+    Two Step is the network of the theorems.
+    """
+    of, names = functools.partial(settings_of, config), swept_rows(config)
+    two_step = [name for name in ("two_step", "two_step_exact") if {name, "ntk"} <= {*names}]
+    return [
+        *(_cluster_claims(config) if config.data.labels == "vectors" else []),
+        *(
+            Claim(
+                item=f"test accuracy in %, {ROWS[name].heading}",
+                statistic=accuracy(**of(name)),
+                digits=2,
+            )
+            for name in names
+            if ROWS[name].printed
+        ),
+        *(
+            Claim(
+                item=f"points of test accuracy, {ROWS[name].heading} minus NTK",
+                statistic=minus(accuracy(**of(name)), accuracy(**of("ntk"))),
+                digits=2,
+            )
+            for name in two_step
+        ),
     ]
 
 
@@ -175,41 +148,58 @@ def _cluster_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 
     Source: appendix E.3.1, figure 15, which prints no number.
     """
-    near, start = (
-        _neurons(config, name, "share_near", 0.0) for name in ("network", "random_features")
-    )
+    network, start = (settings_of(config, name) for name in ("network", "random_features"))
+    near = functools.partial(value, "share_near", bounds=(0.0, 1.0))
     share = Claim(
         item=f"share of neurons within {config.angle:g} degrees of the truth or its negative, "
         "Network minus its start",
         paper=f"above {CLUSTER:g}: neurons form clusters (figure 15)",
-        statistic=minus(near, start),
+        statistic=minus(near(**network), near(**start)),
         above=CLUSTER,
     )
     cosine = Claim(
         item="cosine of the nearest neuron, Network",
         paper=f"above {LEARNED:g}: neurons form clusters (figure 15)",
-        statistic=_neurons(config, "network", "cosine", -1.0),
+        statistic=value("cosine", bounds=(-1.0, 1.0), **network),
         above=LEARNED,
         conditions=(shown(share, "neurons form a cluster"),),
     )
     return [share, cosine]
 
 
+def _order_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims that the network exceeds fixed features, where the paper's network does.
+
+    All learners take the same number of updates.
+    """
+    paper, of = FEATURE_LEARNING.get(config.paper_item), functools.partial(settings_of, config)
+    return [
+        Claim(
+            item=f"points of test accuracy, Network minus {ROWS[name].heading}",
+            statistic=minus(accuracy(**of("network")), accuracy(**of(name))),
+            above=0.0,
+            primary=config.paper_item == MAIN,
+            digits=2,
+        )
+        for name in ("ntk", "random_features")
+        if paper is None or paper["network"][1] > paper[name][1]
+    ]
+
+
 def _first_step_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     """Returns the claim that features need the second step."""
     if "one_step_exact" not in config.sweep.learner:
         return []
-    two = Claim(item="", statistic=_percent(config, "two_step"), above=SUFFICES)
+    two = Claim(item="", statistic=accuracy(**settings_of(config, "two_step")), above=SUFFICES)
+    kinds = [
+        settings_of(config, "one_step_exact", first_rate=rate, leftover=leftover)
+        for rate, leftover in first_steps(config)
+    ]
     return [
         Claim(
             item="test accuracy in %, best classifier after one step, largest over rates of step 1",
             paper=f"below {SUFFICES:g}: features need the second step (section 6)",
-            statistic=highest(
-                [
-                    _percent(config, "one_step_exact", first_rate=rate, leftover=leftover)
-                    for rate, leftover in first_steps(config)
-                ]
-            ),
+            statistic=highest([accuracy(**kind) for kind in kinds]),
             below=SUFFICES,
             conditions=(shown(two, f"Two Step is above {SUFFICES:g} %"),),
             primary=config.paper_item == MAIN,
@@ -220,17 +210,21 @@ def _first_step_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 
 def _compared_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     """Returns test accuracies after other first steps and updates, and with other weights."""
-    tables = comparisons(config)
-    claims = [
-        _measured(f"test accuracy in %, {words}", _percent(config, name, **changed))
-        for heading, lines in tables.items()
+    tables, of = comparisons(config), functools.partial(settings_of, config)
+    lines = [line for heading, lines in tables.items() if heading != RATES for line in lines]
+    return [
+        Claim(
+            item=f"test accuracy in %, {words}",
+            statistic=accuracy(**of(name, **changed)),
+            digits=2,
+        )
         for words, name, changed in lines
-        if heading != RATES and settings_of(config, name, **changed) != settings_of(config, name)
-    ]
-    return claims + [
-        _measured(
-            f"points of test accuracy, {words} minus {before.removeprefix('NTK ')}",
-            minus(_percent(config, "ntk", **after), _percent(config, "ntk", **fewer)),
+        if of(name, **changed) != of(name)
+    ] + [
+        Claim(
+            item=f"points of test accuracy, {words} minus {before.removeprefix('NTK ')}",
+            statistic=minus(accuracy(**of("ntk", **after)), accuracy(**of("ntk", **fewer))),
+            digits=2,
         )
         for (before, _, fewer), (words, _, after) in itertools.pairwise(tables[UPDATES])
     ]

@@ -1,4 +1,4 @@
-"""Learned features beside fixed ones, on inputs made of hidden patterns.
+"""Learned and fixed features, on inputs made of hidden patterns.
 
 Shi, Wei and Liang (ICLR 2022), section 6 and appendices E.1 to E.3.1: a two-layer network whose
 first two steps have rates of their own, its linearisation and its random features, linear models
@@ -17,39 +17,29 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array
 
-from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
-from lsa_jax.experiments.feature_learning.learning import training
+from lsa_jax.experiments.feature_learning.learning import learners
 from lsa_jax.experiments.feature_learning.learning.exact import EXACT, fit
-from lsa_jax.experiments.feature_learning.learning.pictures import picture_rows
+from lsa_jax.experiments.feature_learning.learning.learners import LearnerReplica, LearnerState
 from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.experiments.feature_learning.learning.settings import described
-from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, LearnerReplica
-from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
-from lsa_jax.experiments.feature_learning.learning.training import LearnerState
+from lsa_jax.experiments.feature_learning.learning.tasks import make_task
+from lsa_jax.experiments.feature_learning.pictures import picture_rows
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
-
-# Settings in which the replicas of a group may differ.
-
-
-def _make_tasks(group: list[Point]) -> list[PatternTask]:
-    """Draws the tasks of a group's points, once for each seed."""
-    by_seed = {point.config.seed: point.config for point in group}
-    tasks = {seed: make_task(config) for seed, config in by_seed.items()}
-    return [tasks[point.config.seed] for point in group]
 
 
 def evaluation_steps(config: ml_collections.ConfigDict) -> list[int]:
     """Returns the steps after which a run is measured: the start, the first steps, then evenly.
 
-    A run has as many evaluations however many steps it takes.
+    All runs have as many evaluations, however many steps they take.
     """
-    total = training.total_steps(config)
+    total = learners.total_steps(config)
     every = max(config.eval_every * total // config.steps, 1)
-    first = FIRST_STEPS.get(config.learner, 0)
+    first = learners.FIRST_STEPS.get(config.learner, 0)
     begin = list(range(first + 1)) if config.learner == "network" else [first]
     return [*begin, *range(every * (first // every + 1), total, every), total]
 
@@ -59,18 +49,19 @@ def _train(
     replicas: list[LearnerReplica],
     directory: Path,
     progress: Callable[[float], None],
-) -> tuple[Evaluations, list[LearnerState]]:
+) -> tuple[Evaluations, list[LearnerState], np.ndarray]:
     """Trains the runs of a group together, from their last checkpoint if there is one.
 
     Returns:
-        The runs, and all of them before their minibatches: at the start and after the first steps.
+        The runs; all of them before their minibatches, at the start and after the first steps; and
+        1.0 for test examples that they have right at the end, [runs, examples].
     """
     config, layout = group[0].config, ReplicaLayout(len(group))
     spread = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas))
     steps = evaluation_steps(config)
     longest = int(max(np.diff(steps), default=1))
-    program = layout.map(functools.partial(training.advance, config, longest), 2)
-    start = layout.map(functools.partial(training.start_states, config), 1)
+    program = layout.map(functools.partial(learners.advance, config, longest), 2)
+    start = layout.map(functools.partial(learners.start_states, config), 1)
     found = layout.gather(start(spread))
     stages = [
         jax.tree.map(lambda leaf, at=at: leaf[:, at], found) for at in range(found.step.shape[1])
@@ -85,7 +76,8 @@ def _train(
         course=_course(config, replicas, stages[0], steps),
         progress=progress,
     )
-    return runs, stages
+    on_test = layout.map(functools.partial(learners.results_on_test, config), 2)
+    return runs, stages, layout.gather(on_test(layout.spread(runs.state), spread))
 
 
 def _course(
@@ -94,7 +86,7 @@ def _course(
     start: LearnerState,
     steps: list[int],
 ) -> Course | None:
-    """Returns what is measured of networks on their way; None of other learners, or if nothing."""
+    """Returns the measures of networks along training; None of other learners, or if none."""
     if config.learner not in ("network", "memorise"):
         return None
 
@@ -104,7 +96,7 @@ def _course(
 
     return course_of(
         Measuring(config.measures, config.measured_examples),
-        feature_stages.network_of(config, replicas[0]).apply,
+        learners.network_of(config, replicas[0]).apply,
         start.params,
         fetch,
         config.data.num_train,
@@ -116,8 +108,8 @@ def _course(
 def _picture(
     config: ml_collections.ConfigDict, replica: LearnerReplica, stages: list[LearnerState]
 ) -> list[dict[str, Any]]:
-    """Returns where the first run's neurons lie at the start, after step 1 and after step 2."""
-    idle = np.asarray(jax.jit(functools.partial(_idle_weights, config))(replica))
+    """Returns places of the first run's neurons at the start, after step 1 and after step 2."""
+    _, idle = jax.jit(functools.partial(learners.initial_params, config))(replica)
     truth = np.zeros(config.data.d, np.float32)
     truth[: len(replica.direction)] = replica.direction
     weights = [
@@ -126,18 +118,13 @@ def _picture(
     return picture_rows([0, 1, 2], weights, np.stack([truth, -truth]))
 
 
-def _idle_weights(config: ml_collections.ConfigDict, replica: LearnerReplica) -> Array:
-    return feature_stages.initial_params(config, replica)[1]
-
-
-def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
-    own = described(point.config)
+def _outcome(runs: Evaluations, replica: int, right: np.ndarray) -> Outcome:
     history, taken = runs.history(replica), int(runs.state.step[replica])
     if taken < runs.steps[-1]:
         message = f"the loss was not finite at step {taken}; lower the rate"
-        return Outcome(own, history, "failed", message)
+        return Outcome({}, history, "failed", message)
     last = {name: value for name, value in history[-1].items() if name != "step"}
-    return with_last_measures(Outcome(own | last, history), runs.cost)
+    return with_last_measures(Outcome(last, history, outcomes=Outcomes(right == 1)), runs.cost)
 
 
 def run(
@@ -148,21 +135,18 @@ def run(
     A run whose loss stops being finite has failed; the others go on.
     """
     del data
-    if group[0].config.learner in EXACT:
-        outcomes = []
+    config, outcomes = group[0].config, []
+    if config.learner in EXACT:
         for done, point in enumerate(group, start=1):
-            measures = fit(point.config)
-            steps = {"step": EXACT[point.config.learner]}
-            outcomes.append(Outcome(described(point.config) | measures, [steps | measures]))
+            outcomes.append(fit(point.config))
             progress(done / len(group))
         return outcomes
-    replicas = [
-        feature_stages.make_replica(point.config, task)
-        for point, task in zip(group, _make_tasks(group), strict=True)
-    ]
-    runs, stages = _train(group, replicas, directory, progress)
-    outcomes = [_outcome(runs, i, point) for i, point in enumerate(group)]
-    config = group[0].config
+    by_seed = {point.config.seed: point.config for point in group}
+    tasks = {seed: make_task(config) for seed, config in by_seed.items()}
+    replicas = [learners.make_replica(p.config, tasks[p.config.seed]) for p in group]
+    runs, stages, right = _train(group, replicas, directory, progress)
+    for place, replica in enumerate(replicas):
+        outcomes += with_test([_outcome(runs, place, right[place])], replica.test)
     if config.learner == "network" and config.structured and config.pictures:
         outcomes[0].history.extend(_picture(config, replicas[0], stages))
     return outcomes
@@ -172,5 +156,6 @@ EXPERIMENT = Experiment(
     run=run,
     report=make_report,
     varying=("seed", "ntk_rate", "random_features_rate"),
+    columns=described,
     on_host=lambda config: config.learner in EXACT,
 )

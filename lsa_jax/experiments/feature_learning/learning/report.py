@@ -1,4 +1,4 @@
-"""The report on learned and fixed features: the paper's tables beside ours, curves, pictures."""
+"""The report on learned and fixed features: the paper's tables and ours, curves, pictures."""
 
 import functools
 from pathlib import Path
@@ -8,24 +8,19 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.learning.claims import SAME_RUNS, make_claims
-from lsa_jax.experiments.feature_learning.learning.pictures import (
-    draw_pictures,
-    table_of_pictures,
-)
+from lsa_jax.experiments.feature_learning.learning.learners import FEW_EXAMPLES
 from lsa_jax.experiments.feature_learning.learning.rows import ROWS, comparisons, settings_of
 from lsa_jax.experiments.feature_learning.learning.settings import planned
-from lsa_jax.experiments.feature_learning.learning.training import FEW_EXAMPLES
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.experiments.feature_learning.pictures import draw_pictures, table_of_pictures
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
 
-_COLORS = {"network": "#0072B2", "ntk": "#D55E00", "random_features": "#009E73"}
-_DRAWN = ("network", "ntk", "random_features")
-_DRAWN += ("without_structure", "ntk_without", "random_features_without")
+_COLORS = dict(zip(("network", "ntk", "random_features"), PALETTE, strict=False))
 _TITLES = ["at the start", "after one step", "after two steps"]
 # Columns of the tables: heading, measure, factor, form. The paper prints the first three.
 _COLUMNS = (
@@ -40,7 +35,7 @@ _COLUMNS = (
 
 
 def _line(heading: str, rows: pd.DataFrame, printed: tuple = ()) -> dict[str, str]:
-    """Returns one line: the paper's numbers, where there are any, before ours."""
+    """Returns one line of a table: each number of the paper, where it has one, before ours."""
     line = {"": heading}
     for place, (label, measure, factor, form) in enumerate(_COLUMNS):
         if place < len(printed):
@@ -51,51 +46,40 @@ def _line(heading: str, rows: pd.DataFrame, printed: tuple = ()) -> dict[str, st
     return line
 
 
-def tables(config: ml_collections.ConfigDict, runs: Runs) -> list[tuple[str, pd.DataFrame]]:
-    """Returns the paper's table beside ours, and the comparisons that have several lines."""
+def _tables(config: ml_collections.ConfigDict, runs: Runs) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the paper's table with ours, and the comparisons that have several lines."""
+
+    def rows_of(name: str, **changed: object) -> pd.DataFrame:
+        return runs.where(**settings_of(config, name, **changed)).finished
+
     paper = FEATURE_LEARNING.get(config.paper_item)
     main = [
         _line(row.heading, rows, paper.get(name, (None,) * 3) if paper else ())
         for name, row in ROWS.items()
-        if len(rows := runs.where(**settings_of(config, name)).finished)
+        if len(rows := rows_of(name))
     ]
     found = {"Accuracy and cosine of the nearest neuron": main} if main else {}
     for heading, lines in comparisons(config).items():
         own = [
             _line(words, rows)
             for words, name, changed in lines
-            if len(rows := runs.where(**settings_of(config, name, **changed)).finished)
+            if len(rows := rows_of(name, **changed))
         ]
         found |= {heading: own} if len(own) > 1 else {}
     return [(heading, pd.DataFrame(lines)) for heading, lines in found.items()]
 
 
-def _histories(
-    config: ml_collections.ConfigDict, runs: Runs, workdir: Path
-) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """Returns the curves of the table's rows, one line an evaluation, and the pictures."""
-    curves, pictures = [], []
-    for name in ROWS:
-        for point in runs.where(**settings_of(config, name)).finished["id"]:
-            for row in files.read_metrics(workdir, point):
-                if "picture" in row:
-                    pictures.append(row)
-                else:
-                    curves.append({"row": name, "id": point, **row})
-    return pd.DataFrame(curves), pictures
-
-
-def draw_curves(curves: pd.DataFrame) -> Any:
+def _draw_curves(curves: pd.DataFrame) -> Any:
     """Draws mean test accuracy against updates: solid with structure, dashed without."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
     for name, rows in curves.groupby("row", sort=False) if len(curves) else ():
-        if name in _DRAWN:
-            learner, structured, heading, _ = ROWS[name]
+        learner, structured, heading, _ = ROWS[name]
+        if learner in _COLORS:
             style = {"color": _COLORS[learner], "linestyle": "-" if structured else "--"}
-            accuracy, updates = rows["test_accuracy"] * 100, rows["step"]
-            draw_mean(axis, accuracy, updates, limits=(0, 100), label=heading, **style)
+            accuracy = 100 * rows["test_accuracy"]
+            draw_mean(axis, accuracy, rows["step"], limits=(0, 100), label=heading, **style)
     axis.set(xlabel="updates", ylabel="test accuracy (%)")
     tidy(axis)
     axis.legend(frameon=False, fontsize="small")
@@ -103,19 +87,18 @@ def draw_curves(curves: pd.DataFrame) -> Any:
 
 
 def _notes(config: ml_collections.ConfigDict) -> list[str]:
-    rates = f"{config.rate:g} (network), {config.ntk_rate:g} (NTK)"
     notes = [
         "Means over seeds ± their standard deviation. Cosine is that of the nearest neuron with "
-        f"sum_j M_j over A; share near is that of the neurons within {config.angle:g} degrees of "
+        f"sum_j M_j over A; share near is the share of neurons within {config.angle:g} degrees of "
         "it or of its negative. Learners take the same number of updates; trained to the end is "
         f"{config.memorise.epochs} epochs of Adam.",
-        "The paper gives no learning rates, batches' optimiser or test size: momentum "
-        f"{config.momentum:g} with rates {rates}, {config.random_features_rate:g} (random "
-        f"features), {config.data.num_test} test examples are ours; train is as many training "
-        "examples. Step 1 keeps "
+        "The paper gives no learning rates, optimiser of the minibatches or test size: momentum "
+        f"{config.momentum:g} with rates {config.rate:g} (network), {config.ntk_rate:g} (NTK), "
+        f"{config.random_features_rate:g} (random features) and {config.data.num_test} test "
+        "examples are ours; train is the accuracy on as many training examples. Step 1 keeps "
         f"{config.leftover:g} eta of the initial weights, which One Step's cosine depends on.",
-        f"Classes are weighed alike in these updates: {config.class_weights} (appendix F; the rest "
-        "of the paper has no weights). A best classifier is that of least squares in float64.",
+        f"Updates in which both classes have equal weight: {config.class_weights} (appendix F; the "
+        "rest of the paper has no weights). A best classifier is that of least squares in float64.",
     ]
     if config.paper_item in SAME_RUNS:
         notes.append(
@@ -128,18 +111,22 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims, the curves and the pictures of a sweep."""
     # Each seed draws its test set.
-    kept = outcomes.read(workdir, results["id"])
-    runs = Runs.of(planned(config), results, kept, fresh=True)
+    runs = Runs.of(planned(config), results, outcomes.read(workdir, results["id"]), fresh=True)
     runs = runs.assign(num_test=config.data.num_test)
-    curves, pictures = _histories(config, runs, workdir)
-    figures = {"curves": functools.partial(draw_curves, curves)}
-    extra = {"curves": curves}
-    if pictures:
+    rows = [
+        {"row": name, "id": run} | row
+        for name in ROWS
+        for run in runs.where(**settings_of(config, name)).finished["id"]
+        for row in files.read_metrics(workdir, run)
+    ]
+    curves = pd.DataFrame([row for row in rows if "picture" not in row])
+    figures, extra = {"curves": functools.partial(_draw_curves, curves)}, {"curves": curves}
+    if pictures := [row for row in rows if "picture" in row]:
         figures["weights"] = functools.partial(draw_pictures, pictures, _TITLES)
         extra["weights"] = table_of_pictures(pictures)
     return Report(
         title=config.title,
-        tables=tables(config, runs),
+        tables=_tables(config, runs),
         claims=decide_all(make_claims(config), runs),
         figures=figures,
         extra_tables=extra,

@@ -1,5 +1,6 @@
 """Rows of the paper's tables: learners at settings of their own."""
 
+import math
 from typing import NamedTuple
 
 import ml_collections
@@ -7,13 +8,13 @@ import ml_collections
 from lsa_jax.experiments.feature_learning.learning.settings import (
     described,
     first_steps,
-    ntk_trainings,
+    longer_kernels,
 )
 from lsa_jax.sweep.variants import set_fields
 
 
 class TableRow(NamedTuple):
-    """One row of a table; `printed` names the paper's row that it is compared with, if any."""
+    """One row of a table; `printed` is the paper's row that it is compared with, if any."""
 
     learner: str
     structured: bool
@@ -21,8 +22,8 @@ class TableRow(NamedTuple):
     printed: str | None = None
 
 
-# The paper's network without structure is one that fits its training examples: which of ours does
-# depends on the table.
+# The paper's network without structure fits its training examples. Which of our two such rows does
+# so depends on the table.
 ROWS = {
     "network": TableRow("network", True, "Network", "network"),
     "ntk": TableRow("ntk", True, "NTK", "ntk"),
@@ -45,13 +46,7 @@ RATES, UPDATES = "Fixed features by learning rate", "NTK by number of updates"
 def settings_of(
     config: ml_collections.ConfigDict, name: str, **changed: object
 ) -> dict[str, object]:
-    """Returns the settings that the runs of a row have in the results.
-
-    Args:
-        config: of the sweep.
-        name: of the row.
-        changed: fields with other values than the configuration's, as in a sweep over them.
-    """
+    """Returns the columns of settings of a row's runs, with some fields of other values."""
     own = {"learner": ROWS[name].learner, "structured": ROWS[name].structured, **changed}
     found = described(set_fields(config.copy_and_resolve_references(), own))
     return {field: value for field, value in found.items() if field != "seed"}
@@ -69,11 +64,14 @@ def comparisons(
 ) -> dict[str, list[tuple[str, str, dict[str, object]]]]:
     """Returns the lines of the tables of other rates, first steps, updates and class weights.
 
-    Returns:
-        By heading of a table: words, a row, and the fields that differ from the configuration.
+    A line has its words, a row, and the fields that differ from the configuration.
     """
     axes, fixed = config.sweep, {"ntk": "ntk_rate", "random_features": "random_features_rate"}
     weights = {config.class_weights, *axes.class_weights}
+    own = {"steps": config.steps, "ntk_rate": config.ntk_rate}
+    kernels = [
+        (k["steps"], k["ntk_rate"]) for k in (own | of for of in ({}, *longer_kernels(config)))
+    ]
     return {
         RATES: [
             (f"{ROWS[name].heading}, rate {rate:g}", name, {field: rate})
@@ -93,7 +91,8 @@ def comparisons(
         ],
         UPDATES: [
             (f"NTK after {steps} updates at {rate:g}", "ntk", {"steps": steps, "ntk_rate": rate})
-            for steps, rate in ntk_trainings(config)
+            for steps, rate in sorted(kernels, key=math.prod)
+            if "ntk" in axes.learner
         ],
         "Class weights": [
             (f"{ROWS[name].heading}, class weights: {of}", name, {"class_weights": of})

@@ -1,18 +1,16 @@
-"""Settings: learned and fixed features on hidden patterns.
+"""Configuration fields: learned and fixed features on hidden patterns.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.1.1. The paper gives no rates of
 its classifiers, NTK and random features, and no size of its test set; those below are ours.
 """
 
 import itertools
-import math
 
 import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
 from lsa_jax.sweep.variants import set_fields
 
 LEARNERS = (
@@ -28,11 +26,13 @@ FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Feature learning on hidden patterns", text(), "heading of the report"),
     "paper_item": Field(
-        None, optional(one_of(*FEATURE_LEARNING)), "key of the paper's numbers to put beside ours"
+        None, optional(one_of(*FEATURE_LEARNING)), "the paper's table that ours is compared with"
     ),
     # What one point is.
-    "learner": Field("network", _LEARNER, "who learns"),
-    "structured": Field(True, boolean(), "inputs with structure; else every pattern a fair coin"),
+    "learner": Field("network", _LEARNER, "learner"),
+    "structured": Field(
+        True, boolean(), "inputs with structure; otherwise every pattern is a fair coin"
+    ),
     "seed": Field(0, _SEED, "draws the problem, the data, the initial network, the batches"),
     # The data.
     "data.labels": Field("parity", one_of("parity", "interval", "vectors"), "rule and law"),
@@ -53,7 +53,9 @@ FIELDS: dict[str, Field] = {
     "data.interval": Field((20, 30), tuple_of(integer(0)), "interval: least and largest count"),
     "data.relevant_probability": Field(2 / 3, _SHARE, "interval: of each relevant pattern"),
     "data.vectors_per_class": Field(50, integer(1), "vectors: random phi_A of a label"),
-    "data.negative_share": Field(None, optional(_SHARE), "share of label -1; None: the law's"),
+    "data.negative_share": Field(
+        None, optional(_SHARE), "share of label -1; None: as the law has it"
+    ),
     "data.num_train": Field(50_000, integer(1), "training examples"),
     "data.num_test": Field(10_000, integer(1), "test examples"),
     # The network and its first two steps.
@@ -65,7 +67,7 @@ FIELDS: dict[str, Field] = {
     "leftover": Field(
         0.045,
         number(0),
-        "w keeps this times eta of its start in step 1; 0 forgets it all, as the theory does",
+        "w keeps this times eta of its start in step 1; 0, as in the theory, keeps nothing",
     ),
     "second_rate": Field(None, optional(_RATE), "eta of step 2; None: by feature_scale"),
     "feature_scale": Field(
@@ -75,9 +77,9 @@ FIELDS: dict[str, Field] = {
     "class_weights": Field(
         "first_steps",
         _WEIGHTS,
-        "which updates weigh both classes alike; the first steps are 1 and 2",
+        "updates in which both classes have equal weight; the first steps are 1 and 2",
     ),
-    # All later steps, and those who learn a linear model.
+    # Later steps, and all steps of the linear models.
     "steps": Field(600, integer(3), "updates in all"),
     "batch_size": Field(1000, integer(1), "examples a later step; divides the training examples"),
     "momentum": Field(0.9, number(0, 1), "of all later steps"),
@@ -116,29 +118,35 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: learners with structure, without, others."""
+def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the learners with structure and without, then other rates, steps and weights."""
     axes = config.sweep
-    points: list[dict[str, object]] = []
-    for structured, learners in ((True, axes.learner), (False, axes.unstructured_learner)):
-        points += [
-            {"learner": learner, "structured": structured, "seed": seed}
+
+    def runs(structured: bool, learners: tuple[str, ...], **changed: object) -> list[dict]:
+        return [
+            {"learner": learner, "structured": structured, "seed": seed} | changed
             for learner in learners
             for seed in axes.seed
         ]
+
+    points = runs(True, axes.learner) + runs(False, axes.unstructured_learner)
     for learner in ("ntk", "random_features"):
-        if learner in axes.learner and axes.seed:
-            name = f"{learner}_rate"
-            first = {"learner": learner, "structured": True, "seed": axes.seed[0]}
-            points += [first | {name: rate} for rate in axes[name] if rate != config[name]]
-    points += _first_steps(config) + _longer_kernels(config)
-    return points + [
-        {"learner": learner, "structured": True, "seed": seed, "class_weights": weights}
-        for weights in axes.class_weights
-        for learner in axes.weighted_learner
-        for seed in axes.seed
-        if weights != config.class_weights
-    ]
+        name = f"{learner}_rate"
+        rates = [rate for rate in axes[name] if rate != config[name]]
+        if learner in axes.learner:
+            points += [
+                first for rate in rates for first in runs(True, (learner,), **{name: rate})[:1]
+            ]
+    for learner in ("one_step", "one_step_exact"):
+        if learner in axes.learner:
+            for rate, leftover in first_steps(config)[1:]:
+                points += runs(True, (learner,), first_rate=rate, leftover=leftover)
+    for changed in longer_kernels(config):
+        points += runs(True, ("ntk",), **changed)
+    for weights in axes.class_weights:
+        if weights != config.class_weights:
+            points += runs(True, axes.weighted_learner, class_weights=weights)
+    return points
 
 
 def first_steps(config: ml_collections.ConfigDict) -> list[tuple[float, float]]:
@@ -151,43 +159,19 @@ def first_steps(config: ml_collections.ConfigDict) -> list[tuple[float, float]]:
     return list(kinds)
 
 
-def _first_steps(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns One Step, by either classifier, at all other rates of step 1 and leftovers."""
-    return [
-        {"learner": learner, "structured": True, "seed": seed}
-        | {"first_rate": rate, "leftover": leftover}
-        for learner in ("one_step", "one_step_exact")
-        if learner in config.sweep.learner
-        for rate, leftover in first_steps(config)[1:]
-        for seed in config.sweep.seed
-    ]
-
-
-def ntk_trainings(config: ml_collections.ConfigDict) -> list[tuple[int, float]]:
-    """Returns the NTK's numbers of updates and rates, in the order of their product."""
-    axes = config.sweep
-    rate = config.ntk_rate if axes.ntk_long_rate is None else axes.ntk_long_rate
-    longer = [(steps, rate) for steps in dict.fromkeys(axes.ntk_steps) if steps != config.steps]
-    kinds = [(config.steps, config.ntk_rate), *longer] if "ntk" in axes.learner else []
-    return sorted(kinds, key=math.prod)
-
-
-def _longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the NTK at other numbers of updates, measured as often as at its own."""
+def longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the fields of the NTK at other numbers of updates, with as many evaluations."""
     axes = config.sweep
     rate = {} if axes.ntk_long_rate is None else {"ntk_rate": axes.ntk_long_rate}
     return [
-        {"learner": "ntk", "structured": True, "seed": seed, "steps": steps}
-        | {"eval_every": max(config.eval_every * steps // config.steps, 1)}
-        | rate
+        {"steps": steps, "eval_every": max(config.eval_every * steps // config.steps, 1)} | rate
         for steps in dict.fromkeys(axes.ntk_steps)
         if "ntk" in axes.learner and steps != config.steps
-        for seed in axes.seed
     ]
 
 
-def rate_of(config: ml_collections.ConfigDict, learner: str) -> float:
-    """Returns a learner's rate, of all its steps after the first ones; else of the first."""
+def rate_of(config: ml_collections.ConfigDict) -> float:
+    """Returns the learner's rate of all steps after the first ones; otherwise of the first."""
     own = {
         "ntk": config.ntk_rate,
         "random_features": config.random_features_rate,
@@ -195,60 +179,57 @@ def rate_of(config: ml_collections.ConfigDict, learner: str) -> float:
         "one_step_exact": config.first_rate,
         "two_step_exact": config.first_rate,
     }
-    return own.get(learner, config.rate)
+    return own.get(config.learner, config.rate)
 
 
 def described(config: ml_collections.ConfigDict) -> dict[str, object]:
-    """Returns the settings of a point that its results carry."""
+    """Returns the settings of a point that are columns of its results."""
     names = ("first_rate", "leftover", "steps", "class_weights")
-    return {
-        "learner": config.learner,
-        "structured": config.structured,
-        "seed": config.seed,
-        "rate": rate_of(config, config.learner),
-        **{name: config[name] for name in names},
-    }
+    own = {name: config[name] for name in ("learner", "structured", "seed")}
+    return own | {"rate": rate_of(config)} | {name: config[name] for name in names}
 
 
 def planned(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the settings of every point of a sweep that its results carry."""
-    points = (set_fields(config.copy_and_resolve_references(), point) for point in sweep(config))
+    """Returns the columns of settings of every point of a sweep."""
+    points = (set_fields(config.copy_and_resolve_references(), point) for point in _sweep(config))
     return [described(point) for point in points]
 
 
-def is_in_pattern_space(config: ml_collections.ConfigDict) -> bool:
-    """Whether inputs are given by their coordinates in the dictionary: it is a basis of them."""
-    return config.data.dictionary == "orthonormal" and config.data.noise_std == 0
+_RULES = (
+    Rule(
+        "data.k",
+        lambda c: c.data.k <= c.data.num_patterns,
+        "at most num_patterns, {c.data.num_patterns}",
+    ),
+    Rule(
+        "data.k",
+        lambda c: c.data.labels != "parity" or c.data.k % 2,
+        "odd numbers with parity labels",
+    ),
+    Rule(
+        "data.interval",
+        lambda c: (
+            c.data.labels != "interval"
+            or (len(c.data.interval) == 2 and c.data.interval[0] <= c.data.interval[1] <= c.data.k)
+        ),
+        "(least, largest), at most k",
+    ),
+    Rule(
+        "structured",
+        lambda c: c.data.labels != "vectors" or c.structured,
+        "True with hidden vectors",
+    ),
+    Rule(
+        "data.num_patterns",
+        lambda c: c.data.dictionary != "orthonormal" or c.data.num_patterns <= c.data.d,
+        "at most d = {c.data.d} for an orthonormal dictionary",
+    ),
+    Rule(
+        "batch_size",
+        lambda c: c.data.num_train % c.batch_size == 0,
+        "divisors of the {c.data.num_train} training examples",
+    ),
+)
 
-
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    data = config.data
-    if data.k > data.num_patterns:
-        raise InputError(
-            f"config.data.k is {data.k}; accepted: at most num_patterns, {data.num_patterns}"
-        )
-    if data.labels == "parity" and data.k % 2 == 0:
-        raise InputError(f"config.data.k is {data.k}; accepted with parity labels: odd numbers")
-    if data.labels == "interval" and (
-        len(data.interval) != 2 or not data.interval[0] <= data.interval[1] <= data.k
-    ):
-        raise InputError(
-            f"config.data.interval is {data.interval}; accepted: (least, largest), at most k"
-        )
-    if data.labels == "vectors" and not config.structured:
-        raise InputError("config.structured is False; accepted with hidden vectors: True")
-    if data.dictionary == "orthonormal" and data.num_patterns > data.d:
-        raise InputError(
-            f"config.data.num_patterns is {data.num_patterns}; accepted for an orthonormal "
-            f"dictionary: at most d = {data.d}"
-        )
-    if data.num_train % config.batch_size:
-        raise InputError(
-            f"config.batch_size is {config.batch_size}; accepted: divisors of the "
-            f"{data.num_train} training examples"
-        )
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, _sweep, _RULES)
+default_config = SETTINGS.default_config

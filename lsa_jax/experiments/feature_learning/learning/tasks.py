@@ -10,21 +10,20 @@ from jaxtyping import Float
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning import dictionary
 from lsa_jax.experiments.feature_learning.dictionary import PatternLaw
-from lsa_jax.experiments.feature_learning.learning.settings import is_in_pattern_space
 from lsa_jax.experiments.feature_learning.streams import Learning
 
 
 class PatternTask(NamedTuple):
-    """What a seed's learners share.
+    """The problem that all learners of a seed have.
 
     Attributes:
         train: normalised inputs [n, p], targets [n], -1.0 or 1.0.
         test: likewise, normalised with the training inputs' mean and scale.
         direction: [p], the ground truth: sum_j gamma_j M_j over A, gamma taken from the training
             examples' patterns where they differ, at length 1.
-        gamma: mean |E[y phi_j] - E[y] E[phi_j]| over A, with structure: without, it is zero, and
-            the network is to be the same.
-        scale: s, what inputs are divided by.
+        gamma: mean |E[y phi_j] - E[y] E[phi_j]| over A, always with structure: without, it is 0,
+            and the network is to be the same.
+        scale: s, by which inputs are divided.
     """
 
     train: Dataset
@@ -66,47 +65,40 @@ def make_law(config: ml_collections.ConfigDict, *, structured: bool) -> PatternL
 def make_task(config: ml_collections.ConfigDict) -> PatternTask:
     """Draws a seed's examples.
 
-    With an orthonormal dictionary and no noise, inputs are their coordinates in it, p = D: all
-    that a network sees of an input x is <w, x> = <M^T w, phi>, and descent on w keeps to the span
-    of M. Otherwise they are in input space, p = d.
+    With an orthonormal dictionary and no noise, inputs are their coordinates in it, p = D: a
+    network depends on an input x through <w, x> = <M^T w, phi> alone, and descent on w keeps to the
+    span of M. Otherwise inputs are in input space, p = d.
     """
     data, key = config.data, jax.random.key(config.seed)
     law = make_law(config, structured=config.structured)
     matrix = None
-    if not is_in_pattern_space(config):
-        draw = {
-            "orthonormal": dictionary.orthonormal_dictionary,
-            "incoherent": dictionary.incoherent_dictionary,
-        }[data.dictionary]
+    if data.dictionary != "orthonormal" or data.noise_std > 0:
+        draw = getattr(dictionary, f"{data.dictionary}_dictionary")
         matrix = draw(jax.random.fold_in(key, Learning.DICTIONARY), data.d, data.num_patterns)
-    drawn = {}
+    splits = []
     for stream, count in ((Learning.TRAIN, data.num_train), (Learning.TEST, data.num_test)):
         split_key = jax.random.fold_in(key, stream)
-        phi, y = dictionary.draw_patterns(split_key, count, law, data.negative_share)
-        drawn[stream] = (phi, phi, y)
+        x, y = dictionary.draw_patterns(split_key, count, law, data.negative_share)
         if matrix is not None:
             noise_key = jax.random.fold_in(split_key, Learning.NOISE)
-            x = np.asarray(dictionary.compose(noise_key, phi, matrix, data.noise_std))
-            drawn[stream] = (phi, x, y)
-    phi, x, y = drawn[Learning.TRAIN]
-    mean, scale = dictionary.normalisation(x)
-    if not config.structured:
-        with_structure = make_law(config, structured=True)
-        train_key = jax.random.fold_in(key, Learning.TRAIN)
-        phi, y = dictionary.draw_patterns(
-            train_key, data.num_train, with_structure, data.negative_share
-        )
-    gammas = dictionary.correlations(phi, y)[law.relevant]
+            x = np.asarray(dictionary.compose(noise_key, x, matrix, data.noise_std))
+        splits.append((x, y))
+    mean, scale = dictionary.normalisation(splits[0][0])
+    # The training examples' patterns with structure, also where these examples have none.
+    train_key, structured = (
+        jax.random.fold_in(key, Learning.TRAIN),
+        make_law(config, structured=True),
+    )
+    gammas = dictionary.correlations(
+        *dictionary.draw_patterns(train_key, data.num_train, structured, data.negative_share)
+    )[law.relevant]
     truth = np.zeros(data.num_patterns, np.float32)
     # Patterns that are equally likely count alike; elsewhere correlations differ in size and sign.
     equal = data.labels != "vectors" and data.probability_spread == 0
     truth[law.relevant] = 1.0 if equal else gammas
     direction = truth if matrix is None else np.asarray(matrix) @ truth
-    splits = [
-        Dataset(((x - mean[None]) / scale).astype(np.float32), y) for _, x, y in drawn.values()
-    ]
     return PatternTask(
-        *splits,
+        *(Dataset(((x - mean[None]) / scale).astype(np.float32), y) for x, y in splits),
         direction=direction / np.linalg.norm(direction),
         gamma=float(np.abs(gammas).mean()),
         scale=scale,

@@ -1,4 +1,4 @@
-"""Where the neurons of a two-layer network turn to, on two classes of images and on clusters.
+"""Directions of the neurons of a two-layer network, on two classes of images and on clusters.
 
 Shi, Wei and Liang (ICLR 2022), appendices E.3.2 (mixtures of Gaussians) and E.4 (real data): an
 ordinary ReLU network, plain SGD with momentum; directions of its weights after a few steps.
@@ -20,21 +20,22 @@ from jaxtyping import Array, Float, Int, Key
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.experiments.feature_learning import dictionary
-from lsa_jax.experiments.feature_learning.learning.pictures import (
+from lsa_jax.experiments.feature_learning.learning.learners import batch_rows
+from lsa_jax.experiments.feature_learning.pictures import (
     NEAR,
     picture_rows,
     silhouette,
     spherical_means,
     unit_rows,
 )
-from lsa_jax.experiments.feature_learning.learning.training import batch_rows
 from lsa_jax.experiments.feature_learning.streams import WeightClouds
 from lsa_jax.experiments.feature_learning.weight_clouds.claims import COUNTS
 from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.measure_names import is_measure
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
 from lsa_jax.training.course import Course, Measuring, course_of
@@ -42,12 +43,12 @@ from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
 
 
 class Cloud(NamedTuple):
-    """What a network learns from.
+    """A network's examples.
 
     Attributes:
         train: inputs [n, d] of mean zero and mean squared length 1, targets [n], -1.0 or 1.0.
         test: likewise, normalised as the training inputs are.
-        centres: [clusters, d] and their labels, of a mixture; none of images.
+        centres: of a mixture: [clusters, d] and their labels; images have none.
     """
 
     train: Dataset
@@ -71,15 +72,17 @@ def load(points: list[Point], data_dir: Path | None) -> Cloud | None:
     task = tasks.task_view(
         images.load(config.data.dataset, data_dir), "all", classes=config.data.classes
     )
-    flat = [
-        (part.inputs[:count].reshape(len(part.inputs[:count]), -1), part.targets[:count])
-        for part, count in (
-            (task.train, config.data.num_train),
-            (task.test, config.data.num_test),
-        )
+    counts = (config.data.num_train, config.data.num_test)
+    parts = [
+        Dataset(*(array[:count] for array in part))
+        for part, count in zip(task[:2], counts, strict=True)
     ]
-    mean, scale = dictionary.normalisation(flat[0][0])
-    splits = [Dataset((x - mean[None]) / np.float32(scale), 2 * t[:, 1] - 1) for x, t in flat]
+    rows = [part.inputs.reshape(len(part.inputs), -1) for part in parts]
+    mean, scale = dictionary.normalisation(rows[0])
+    splits = [
+        Dataset((x - mean[None]) / np.float32(scale), 2 * part.targets[:, 1] - 1)
+        for x, part in zip(rows, parts, strict=True)
+    ]
     none = Dataset(np.zeros((0, len(mean)), np.float32), np.zeros(0, np.float32))
     return Cloud(*splits, centres=none)
 
@@ -91,12 +94,10 @@ def make_mixture(config: ml_collections.ConfigDict) -> Cloud:
         jax.random.fold_in(key, WeightClouds.CENTRES), data.d, data.k
     )
     variance = data.sigma_r**2 * (data.k if data.variance == "k/d" else 1) / data.d
+    counts = {WeightClouds.TRAIN: data.num_train, WeightClouds.TEST: data.num_test}
     parts = [
         dictionary.gaussian_mixture(jax.random.fold_in(key, stream), count, matrix, variance**0.5)
-        for stream, count in (
-            (WeightClouds.TRAIN, data.num_train),
-            (WeightClouds.TEST, data.num_test),
-        )
+        for stream, count in counts.items()
     ]
     signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * data.k)).reshape(data.k, -1).T
     centres = Dataset((signs @ np.asarray(matrix).T).astype(np.float32), signs.prod(axis=1))
@@ -104,15 +105,10 @@ def make_mixture(config: ml_collections.ConfigDict) -> Cloud:
 
 
 def build_model(config: ml_collections.ConfigDict, d: int) -> Model:
-    """Returns one hidden layer of ReLUs with entries of the standard deviations set, biases 0."""
-    return network(
-        [
-            Dense(config.m, w_std=config.init_std * d**0.5, b_std=0.0),
-            Relu(),
-            Dense(1, w_std=config.output_std * config.m**0.5),
-        ],
-        parameterization="standard",
-    )
+    """Returns one hidden layer of ReLUs, biases 0."""
+    hidden = Dense(config.m, w_std=config.init_std * d**0.5, b_std=0.0)
+    output = Dense(1, w_std=config.output_std * config.m**0.5)
+    return network([hidden, Relu(), output], parameterization="standard")
 
 
 def advance(
@@ -122,8 +118,8 @@ def advance(
     key: Key[Array, ""],
     cloud: tuple[Dataset, Dataset],
     num_steps: Int[Array, ""],
-) -> tuple[CloudState, Float[Array, ""]]:
-    """Takes up to `count` steps and returns the state and the test accuracy there."""
+) -> tuple[CloudState, Float[Array, " n"]]:
+    """Takes up to `count` steps; returns the state and 1.0 for test examples that are right."""
     train, test = cloud
     apply, loss = build_model(config, train.inputs.shape[1]).apply, LOSSES[config.loss]
     optimizer = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
@@ -144,20 +140,16 @@ def advance(
         return kept_if(going, after, state)
 
     state = lax.fori_loop(0, num_steps, take, state)
-    return state, jnp.mean(is_correct(apply(state.params, test.inputs), test.targets))
+    return state, is_correct(apply(state.params, test.inputs), test.targets)
 
 
 def best_count(weights: Float[np.ndarray, "m d"]) -> int:
-    """Returns the number of clusters, of `COUNTS`, that directions fall into best: by silhouette.
+    """Returns the number of clusters, of `COUNTS`, whose silhouette is largest.
 
     Source: Rousseeuw (1987), Silhouettes, section 4.
     """
-    found = {
-        count: silhouette(weights, spherical_means(weights, count)[1])
-        for count in COUNTS
-        if count < len(weights)
-    }
-    return max(found, key=lambda count: found[count])
+    counts = [count for count in COUNTS if count < len(weights)]
+    return max(counts, key=lambda k: silhouette(weights, spherical_means(weights, k)[1]))
 
 
 def measure_directions(
@@ -170,40 +162,33 @@ def measure_directions(
 
     Returns:
         Mean cosine of two neurons whose outputs have the same sign, and of two of opposite sign;
-        of spherical k-means the mean cosine with the own centre, the least of two centres, the
-        silhouette, and the number of clusters, of `COUNTS`, with the largest silhouette; and the
-        largest cosine with a centre of the mixture, mean and least over its centres, with the
-        share of them that it is `NEAR` of.
+        of spherical k-means the mean cosine with the own centre, the least cosine of two centres,
+        the silhouette, and the best number of clusters; and the largest cosine with each centre of
+        the mixture: its mean, its least, and the share of centres where it is `NEAR` or more.
     """
     rows = unit_rows(weights)
-    products = rows @ rows.T
-    same = np.equal.outer(signs, signs)
-    opposite = ~same
-    np.fill_diagonal(same, False)
+    products, same = rows @ rows.T, np.equal.outer(signs, signs)
+    pairs = ~np.eye(len(rows), dtype=bool)
     found, cluster = spherical_means(weights, config.clusters)
     row = {
-        "same_sign_cosine": float(products[same].mean()),
-        "opposite_sign_cosine": float(products[opposite].mean()),
-        "own_centre_cosine": float((rows * found[cluster]).sum(axis=1).mean()),
-        "centres_cosine": float((found @ found.T).min()),
+        "same_sign_cosine": products[same & pairs].mean(),
+        "opposite_sign_cosine": products[~same].mean(),
+        "own_centre_cosine": (rows * found[cluster]).sum(axis=1).mean(),
+        "centres_cosine": (found @ found.T).min(),
         "silhouette": silhouette(weights, cluster),
-        "best_count": float(best_count(weights)),
+        "best_count": best_count(weights),
     }
     if len(centres):
         best = (unit_rows(centres) @ rows.T).max(axis=1)
-        row |= {"covered": float(best.mean()), "least_covered": float(best.min())}
-        row["share_covered"] = float((best >= NEAR).mean())
-    return row
-
-
-def _weights(params: Any) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray(params["Dense_0"]["weight"]).T, np.sign(params["Dense_1"]["weight"][:, 0])
+        row |= {"covered": best.mean(), "least_covered": best.min()}
+        row["share_covered"] = (best >= NEAR).mean()
+    return {name: float(value) for name, value in row.items()}
 
 
 def _course(
     config: ml_collections.ConfigDict, model: Model, clouds: list[Cloud], starts: Any
 ) -> Course | None:
-    """Returns what is measured of the networks on their way; None if nothing."""
+    """Returns the measures of lazy and rich along training; None if none are asked for."""
 
     def fetch(replica: int, index: Array) -> tuple[Any, Any]:
         train = clouds[replica].train
@@ -226,7 +211,7 @@ def run(
     """Trains the networks of all seeds together and measures their directions on the way."""
     config, layout = group[0].config, ReplicaLayout(len(group))
     clouds = [make_mixture(p.config) if data is None else data for p in group]
-    keys = jnp.stack([jax.random.key(p.config.seed) for p in group])
+    keys = layout.spread(jnp.stack([jax.random.key(p.config.seed) for p in group]))
     d = clouds[0].train.inputs.shape[1]
     model = build_model(config, d)
     optimizer = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
@@ -235,31 +220,32 @@ def run(
         params = model.init(jax.random.fold_in(key, WeightClouds.INIT), (d,))
         return CloudState(params, optimizer.init(params), jnp.int32(0))
 
-    spread_keys = layout.spread(keys)
-    state = layout.map(init, 1)(spread_keys)
+    state = layout.map(init, 1)(keys)
     starts = layout.gather(state).params
-    snapshots = jax.tree.map(
-        lambda leaf: np.zeros((len(config.pictures), *leaf.shape), leaf.dtype), starts
-    )
     course = _course(config, model, clouds, starts)
-    accuracy = np.full((len(config.pictures), len(group)), np.nan)
     counts = np.diff(config.pictures, prepend=0)
+    # By picture: parameters, and which test examples are right.
+    right = np.zeros((len(group), len(clouds[0].test.targets)), np.float32)
+    kept = jax.tree.map(
+        lambda leaf: np.zeros((len(counts), *leaf.shape), leaf.dtype), (starts, right)
+    )
     function = functools.partial(advance, config, max(*counts.tolist(), 1))
     program = layout.map(function, 3 if data is None else 2)
-    examples = _place(layout, clouds, shared=data is not None)
+    own = [(cloud.train, cloud.test) for cloud in clouds]
+    examples = layout.share(own[0])
+    if data is None:
+        examples = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
 
     def draw(state: CloudState, picture: int) -> CloudState:
-        count = layout.share(jnp.int32(counts[picture]))
-        state, found = program(state, spread_keys, examples, count)
-        accuracy[picture] = layout.gather(found)
-        params = layout.gather(state.params)
-        for kept, leaf in zip(jax.tree.leaves(snapshots), jax.tree.leaves(params), strict=True):
-            kept[picture] = leaf
+        state, found = program(state, keys, examples, layout.share(jnp.int32(counts[picture])))
+        found = layout.gather((state.params, found))
+        for rows, leaf in zip(jax.tree.leaves(kept), jax.tree.leaves(found), strict=True):
+            rows[picture] = leaf
         return state
 
     state, _, cost = run_segments(
         state,
-        (snapshots, accuracy),
+        kept,
         range(1, len(counts) + 1),
         draw,
         kept=Checkpoints(directory),
@@ -269,58 +255,54 @@ def run(
         measured=config.pictures,
     )
     taken = layout.gather(state.step)
-    outcomes = [
-        _outcome(point, clouds[i], i, snapshots, accuracy, int(taken[i]), course)
-        for i, point in enumerate(group)
-    ]
-    return [with_last_measures(outcome, cost) for outcome in outcomes]
-
-
-def _place(layout: ReplicaLayout, clouds: list[Cloud], *, shared: bool) -> Any:
-    """Puts training and test examples on the devices: of each replica, or one set for all."""
-    own = [(cloud.train, cloud.test) for cloud in clouds]
-    if shared:
-        return layout.share(own[0])
-    return layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
+    outcomes = []
+    for i, (point, cloud) in enumerate(zip(group, clouds, strict=True)):
+        stages = jax.tree.map(lambda leaf, i=i: leaf[:, i], kept)
+        measured = [course.row_of(i, step) if course else {} for step in config.pictures]
+        found = _outcome(point.config, cloud, *stages, int(taken[i]), measured)
+        outcomes += with_test([with_last_measures(found, cost)], cloud.test)
+    return outcomes
 
 
 def _outcome(
-    point: Point,
+    config: ml_collections.ConfigDict,
     cloud: Cloud,
-    replica: int,
-    snapshots: Any,
-    accuracy: Float[np.ndarray, "pictures replicas"],
+    params: Any,
+    right: Float[np.ndarray, "pictures n"],
     taken: int,
-    course: Course | None,
+    measured: list[dict[str, float]],
 ) -> Outcome:
-    config, history, stages = point.config, [], []
+    """Returns the outcome of a run from its parameters at each picture."""
+    weights = list(np.asarray(params["Dense_0"]["weight"]).transpose(0, 2, 1))
+    signs = list(np.sign(params["Dense_1"]["weight"][:, :, 0]))
+    history, start, centres = [], unit_rows(weights[0]), cloud.centres.inputs
     for place, step in enumerate(config.pictures):
-        params = jax.tree.map(lambda leaf, place=place: leaf[place, replica], snapshots)
-        weights, signs = _weights(params)
-        measured = measure_directions(config, weights, signs, cloud.centres.inputs)
-        start = unit_rows(stages[0][0] if stages else weights)
-        measured["cosine_with_start"] = float((start * unit_rows(weights)).sum(axis=1).mean())
-        row = {"step": step, "test_accuracy": accuracy[place, replica].item(), **measured}
-        history.append(row if course is None else row | course.row_of(replica, step))
-        stages.append((weights, signs))
-    described = {"init_std": config.init_std, "seed": config.seed}
+        found = measure_directions(config, weights[place], signs[place], centres)
+        turned = float((start * unit_rows(weights[place])).sum(axis=1).mean())
+        row = {"step": step, "test_accuracy": right[place].mean().item(), **found}
+        history.append(row | {"cosine_with_start": turned} | measured[place])
     if taken < config.pictures[-1]:
         history = [row for row in history if row["step"] <= taken]
         message = f"the loss was not finite at step {taken}; lower config.learning_rate"
-        return Outcome(described, history, "failed", message)
+        return Outcome({}, history, "failed", message)
     last = {n: v for n, v in history[-1].items() if n != "step" and not is_measure(n)}
     start = {f"start_{name}": value for name, value in history[0].items() if name in last}
     targets = cloud.test.targets
-    described |= {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
-    weights = [stage[0] for stage in stages]
-    marks = cloud.centres.inputs
-    pictures = picture_rows(list(config.pictures), weights, marks)
-    for row, (drawn, signs) in zip(pictures, stages, strict=True):
+    sizes = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
+    pictures = picture_rows(list(config.pictures), weights, centres)
+    for row, drawn, sign in zip(pictures, weights, signs, strict=True):
         row["mark_labels"] = cloud.centres.targets
-        if not len(marks):
-            # Nothing to be near to: the two colours are the signs of the output weights.
-            row["nearest"] = (signs[np.linalg.norm(drawn, axis=1) > 0] < 0).astype(int)
-    return Outcome(described | last | start, [*history, *pictures])
+        if not len(centres):
+            # Without centres to be near to, the two colours are the signs of the output weights.
+            row["nearest"] = (sign[np.linalg.norm(drawn, axis=1) > 0] < 0).astype(int)
+    kept = Outcomes(right[-1] == 1)
+    return Outcome(sizes | last | start, [*history, *pictures], outcomes=kept)
 
 
-EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("seed",))
+EXPERIMENT = Experiment(
+    load=load,
+    run=run,
+    report=make_report,
+    varying=("seed",),
+    columns=lambda config: {"init_std": config.init_std, "seed": config.seed},
+)

@@ -7,13 +7,9 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.learning.pictures import (
-    NEAR,
-    draw_pictures,
-    table_of_pictures,
-)
+from lsa_jax.experiments.feature_learning.pictures import NEAR, draw_pictures, table_of_pictures
 from lsa_jax.experiments.feature_learning.weight_clouds.claims import make_claims
-from lsa_jax.experiments.feature_learning.weight_clouds.settings import sweep
+from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.report import Report
@@ -44,50 +40,44 @@ def _draw(rows: list[dict[str, Any]]) -> Any:
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns the table, the claims and the pictures of the first seed."""
+    """Returns the table, the claims and the pictures of the first seed of each scale."""
     # Each seed draws its test set of a mixture; that of images is shared.
     kept, fresh = outcomes.read(workdir, results["id"]), config.data.dataset == "gaussian_mixture"
-    runs = Runs.of(sweep(config), results, kept, fresh=fresh)
+    runs = Runs.of(SETTINGS.sweep(config), results, kept, fresh=fresh)
     if "num_test" not in results:  # older results; at most
         runs = runs.assign(num_test=config.data.num_test)
-    fine = runs.finished
-    measured, pictures = [], {}
-    for std, points in fine.groupby("init_std"):
-        for place, point in enumerate(points["id"]):
-            rows = files.read_metrics(workdir, point)
-            own = {"id": point, "initial scale": f"{std:.2g}"}
+    measured, tables, figures, extra = [], [], {}, {}
+    for std, points in runs.finished.groupby("init_std"):
+        name = f"weights_{std:.2g}" if figures else "weights"
+        for run in points["id"]:
+            rows = files.read_metrics(workdir, run)
+            own = {"id": run, "initial scale": f"{std:.2g}"}
             measured += [row | own for row in rows if "step" in row]
-            if place == 0:
-                pictures[std] = [row for row in rows if "picture" in row]
+            if name not in figures:
+                pictures = [row for row in rows if "picture" in row]
+                figures[name] = functools.partial(_draw, pictures)
+                extra[name] = table_of_pictures(pictures)
     curves = pd.DataFrame(measured)
-    tables, figures, extra = [], {}, {"curves": curves}
     if len(curves):
-        groups = curves.groupby(["initial scale", "step"])
-        shown = {n: h for n, h in _COLUMNS.items() if n in curves}
-        table = pd.DataFrame(
-            {label: groups[name].apply(mean_and_spread) for name, label in shown.items()}
-        )
-        tables = [("Directions of the neurons by step", table.reset_index())]
-    for place, (std, rows) in enumerate(pictures.items()):
-        name = "weights" if place == 0 else f"weights_{std:.2g}"
-        figures[name] = functools.partial(_draw, rows)
-        extra[name] = table_of_pictures(rows)
+        shown = {name: label for name, label in _COLUMNS.items() if name in curves}
+        table = curves.groupby(["initial scale", "step"])[list(shown)].agg(mean_and_spread)
+        heading = "Directions of the neurons by step"
+        tables = [(heading, table.rename(columns=shown).reset_index())]
     scales = list(config.sweep.init_std) or [config.init_std]
     listed = " and ".join(f"{std:.3g}" for std in scales)
     notes = [
         "Means over seeds ± their standard deviation; pictures are of the first seed. The paper "
         f"gives neither loss nor rate, batch or initial scale: {config.loss}, "
         f"{config.learning_rate:g}, {config.batch_size} and entries of standard deviation "
-        f"{listed} are ours. Directions cluster where initial weights are small; "
-        "with large ones they hardly turn while the accuracy rises all the same. Stars are the "
-        "centres of a mixture, dots near one have its colour; on images colours are the signs of "
-        "the output weights."
+        f"{listed} are ours. Directions cluster where initial weights are small; large weights "
+        "hardly turn, and the accuracy rises all the same. Stars are the centres of a mixture, "
+        "dots near one have its colour; on images colours are the signs of the output weights."
     ]
     return Report(
         title=config.title,
         tables=tables,
         claims=decide_all(make_claims(config), runs),
         figures=figures,
-        extra_tables=extra,
+        extra_tables={"curves": curves} | extra,
         notes=notes,
     )

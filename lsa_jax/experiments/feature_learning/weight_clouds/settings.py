@@ -1,4 +1,4 @@
-"""Settings: where neurons of a two-layer network turn to.
+"""Configuration fields: directions of the neurons of a two-layer network.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendices E.3.2 and E.4. The paper gives
 no loss, rate, batch or scale of its initial weights; those below are ours.
@@ -7,8 +7,7 @@ no loss, rate, batch or scale of its initial weights; those below are ours.
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
 
 _SEED, _STD = integer(0), number(0, above=True)
 
@@ -32,7 +31,7 @@ FIELDS: dict[str, Field] = {
         "k/d", one_of("k/d", "1/d"), "mixture: a coordinate's variance over sigma_r^2"
     ),
     # The network and its training.
-    "m": Field(50, integer(3), "neurons; two clusters are told from more"),
+    "m": Field(50, integer(3), "neurons; a silhouette needs more neurons than clusters"),
     "init_std": Field(1 / 784, _STD, "of the first layer's entries"),
     "output_std": Field(50**-0.5, _STD, "of the second layer's entries"),
     "loss": Field("hinge", one_of("hinge", "logistic"), "of an example"),
@@ -52,23 +51,26 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: scales of the initial weights x seeds."""
-    seeds = [{"seed": seed} for seed in config.sweep.seed]
-    scales = config.sweep.init_std
-    return [{"init_std": scale} | seed for scale in scales for seed in seeds] if scales else seeds
+def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns scales of the initial weights x seeds."""
+    scales = [{"init_std": scale} for scale in config.sweep.init_std] or [{}]
+    return [scale | {"seed": seed} for scale in scales for seed in config.sweep.seed]
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    steps = config.pictures
-    if len(steps) < 2 or list(steps) != sorted(set(steps)):
-        raise InputError(f"config.pictures is {steps}; accepted: two steps or more, rising")
-    if len(set(config.data.classes)) != 2:
-        raise InputError(f"config.data.classes is {config.data.classes}; accepted: two classes")
-    if config.data.dataset == "gaussian_mixture" and config.data.k > config.data.d:
-        raise InputError(f"config.data.k is {config.data.k}; accepted: at most d, {config.data.d}")
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(
+    FIELDS,
+    _sweep,
+    (
+        Rule(
+            "pictures",
+            lambda c: len(c.pictures) > 1 and list(c.pictures) == sorted(set(c.pictures)),
+            "two steps or more, rising",
+        ),
+        Rule("data.classes", lambda c: len(set(c.data.classes)) == 2, "two classes"),
+        Rule(
+            "data.k",
+            lambda c: c.data.dataset != "gaussian_mixture" or c.data.k <= c.data.d,
+            "at most d, {c.data.d}",
+        ),
+    ),
+)

@@ -1,4 +1,4 @@
-"""What a seed draws, how its network starts and what is measured of it, against plain numpy."""
+"""A seed's problem, its network's start, updates and measures, in plain numpy."""
 
 import functools
 
@@ -9,8 +9,20 @@ import pytest
 import scipy.stats
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.learning import exact, stages, training
+from lsa_jax.experiments.feature_learning.learning import exact, learners
 from lsa_jax.experiments.feature_learning.learning.tasks import make_law, make_task
+from lsa_jax.experiments.feature_learning.streams import Learning
+from lsa_jax.training import make_optimizer
+
+
+def gradient_by_hand(params, inputs, targets, weights):
+    """The hinge loss's gradient in float64, from the formulas of the paper."""
+    w, b, a = (np.asarray(params[n], np.float64) for n in "wba")
+    z = inputs @ w + b
+    neurons = np.clip(z, 0, 1)
+    force = -(weights * targets * (1 - targets * (neurons @ a) > 0))[:, None] / len(targets)
+    through = force * a * ((z > 0) & (z < 1))
+    return {"w": inputs.T @ through, "b": through.sum(axis=0), "a": (force * neurons).sum(axis=0)}
 
 
 def configured(make, **fields):
@@ -96,25 +108,25 @@ def replica(request, make):
     """Returns a configuration and its replica, whose classes are of different size."""
     fields = {"leftover": 0.5, "first_rate": 1e-2, "smoothing": 0.3, "feature_scale": 0.7}
     config = configured(make, **fields, data__ones_share=0.2, class_weights=request.param)
-    return config, jax.tree.map(jnp.asarray, stages.make_replica(config, make_task(config)))
+    return config, jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
 
 
 def test_the_network_is_drawn_at_the_scale_of_the_theory(make):
     config = configured(make, m=4000, bias_std=0.7)
     task = make_task(config)
-    drawn = stages.make_replica(config, task)
+    drawn = learners.make_replica(config, task)
     assert float(drawn.output_std) == pytest.approx(task.scale**2 / (task.gamma * 9))
     assert float(drawn.rate) == pytest.approx(config.rate)
-    params, idle = jax.jit(functools.partial(stages.initial_params, config))(drawn)
+    params, idle = jax.jit(functools.partial(learners.initial_params, config))(drawn)
     assert params["w"].shape == (8, 8000) and idle.shape == (4, 8000)
     sizes = {"w": 3**-0.5, "b": 0.7, "a": float(drawn.output_std)}
     for name, size in sizes.items():
         assert np.std(params[name]) == pytest.approx(size, rel=0.06)  # of 4,000 draws
     assert np.std(idle) == pytest.approx(3**-0.5, rel=0.06)
     own = configured(make, output_std=0.3)
-    assert float(stages.make_replica(own, task).output_std) == pytest.approx(0.3)
+    assert float(learners.make_replica(own, task).output_std) == pytest.approx(0.3)
     memory = configured(make, sweep__learner=("memorise",), memorise__output_std=0.2)
-    found = stages.make_replica(memory, task)
+    found = learners.make_replica(memory, task)
     assert float(found.output_std) == pytest.approx(0.2)
     assert float(found.rate) == pytest.approx(memory.memorise.rate)
 
@@ -135,7 +147,7 @@ def smoothed_gradient(params, inputs, y, weights, std):
 
 def test_first_steps_smooth_their_neurons_and_keep_what_is_left_over(replica):
     config, own = replica
-    found = jax.jit(functools.partial(stages.first_stages, config))(own)
+    found = jax.jit(functools.partial(learners.first_stages, config))(own)
     (start, _), (first, kept), (second, none) = found
     inputs, y = (np.asarray(part, np.float64) for part in own.train)
     weights, positive = np.ones(len(y)), (y > 0).mean()
@@ -168,72 +180,71 @@ def test_cosines_are_those_of_all_coordinates_at_any_scale(scale, idle_size):
     lengths = np.linalg.norm(rows, axis=0)
     expected = direction @ rows[:3] / np.where(lengths > 0, lengths, 1)
     weights, idle = jnp.float32(scale * rows[:3]), jnp.float32(scale * rows[3:])
-    found = jax.jit(training.cosines)(weights, idle, jnp.float32(direction))
+    found = jax.jit(learners.cosines)(weights, idle, jnp.float32(direction))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_both_classes_count_alike_in_the_balanced_accuracy():
-    generator = np.random.default_rng(0)
-    inputs = jnp.float32(generator.normal(size=(37, 1)))
-    targets = jnp.where(jnp.arange(37) < 30, 1.0, -1.0)
-    right = np.asarray(inputs[:, 0] * targets > 0)
-    expected = right.mean(), (right[:30].mean() + right[30:].mean()) / 2
-    for size in (5, 37):
-        found = training.accuracies(
-            lambda params, x: params * x, jnp.float32(2.0), Dataset(inputs, targets), size
-        )
-        assert found == pytest.approx(expected)
+def test_accuracies_are_counted_on_all_examples_in_pieces_and_by_class(make):
+    config = configured(make, data__num_test=30, data__ones_share=0.9)
+    task = make_task(config)
+    own = jax.tree.map(jnp.asarray, learners.make_replica(config, task))
+    start = jax.jit(functools.partial(learners.start_states, config))(own)
+    state = jax.tree.map(lambda leaf: leaf[2], start)
+    w, b, a = (np.asarray(state.params[name], np.float64) for name in "wba")
+    inputs, y = (np.asarray(part, np.float64) for part in task.test)
+    right = (np.clip(inputs @ w + b, 0, 1) @ a) * y > 0
+    found = jax.jit(functools.partial(learners.measure, config))(state, own)
+    assert float(found["test_accuracy"]) == pytest.approx(right.mean())
+    balanced = (right[y > 0].mean() + right[y < 0].mean()) / 2
+    assert float(found["test_balanced_accuracy"]) == pytest.approx(balanced) != right.mean()
+    np.testing.assert_array_equal(learners.results_on_test(config, state, own), right)
+    inputs, y = (np.asarray(part[:30], np.float64) for part in task.train)
+    known = (np.clip(inputs @ w + b, 0, 1) @ a) * y > 0
+    assert float(found["train_accuracy"]) == pytest.approx(known.mean())
 
 
 def test_memorising_is_adam_with_a_cosine_to_zero(make):
     config = configured(make, sweep__learner=("memorise",), memorise__epochs=2)
-    own = jax.tree.map(jnp.asarray, stages.make_replica(config, make_task(config)))
-    rule, params = training._optimizer(config, own), {"a": jnp.float32(0.0)}
+    own = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
+    rule, params = learners._optimizer(config, own), {"a": jnp.float32(0.0)}
     state, moved = rule.init(params), []
     for _ in range(6):  # three steps an epoch; all gradients alike, so that Adam moves by its rate
         updates, state = rule.update({"a": jnp.float32(2.0)}, state, params)
         moved.append(-float(updates["a"]))
     expected = config.memorise.rate * (1 + np.cos(np.pi * np.arange(6) / 6)) / 2
     np.testing.assert_allclose(moved, expected, rtol=1e-4)
-    assert training.total_steps(config) == 6
+    assert learners.total_steps(config) == 6
 
 
 @pytest.mark.parametrize(
-    ("learner", "steps", "sizes"),
+    ("learner", "steps"),
     [
-        ("network", [0, 1, 2], [1, 2, 3]),
-        ("one_step", [1], [2]),
-        ("two_step", [2], [3]),
-        ("random_features", [0], [1]),
-        ("memorise", [0], [1]),
-        ("ntk", [0], [1]),
+        ("network", [0, 1, 2]),
+        ("one_step", [1]),
+        ("two_step", [2]),
+        ("random_features", [0]),
+        ("memorise", [0]),
+        ("ntk", [0]),
     ],
 )
-def test_a_learner_starts_at_its_stage_with_a_state_of_what_it_trains(
-    make, monkeypatch, learner, steps, sizes
-):
-    def params(size):
-        return {name: jnp.full(2, float(size)) for name in "wba"}
-
-    monkeypatch.setattr(training, "initial_params", lambda config, own: (params(1), None))
-    monkeypatch.setattr(
-        training, "first_stages", lambda config, own: [(params(s), 10.0 * s) for s in (1, 2, 3)]
-    )
-    config = configured(make, sweep__learner=(learner,))
-    own = stages.make_replica(config, make_task(config))
-    found = training.start_states(config, own)
+def test_a_learner_starts_at_its_stage_with_a_state_of_its_trained_parameters(make, learner, steps):
+    config = configured(make, sweep__learner=(learner,), leftover=0.0)
+    own = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
+    stages = jax.jit(functools.partial(learners.first_stages, config))(own)
+    found = jax.jit(functools.partial(learners.start_states, config))(own)
     assert found.step.tolist() == steps
-    left = [10 * size for size in sizes] if learner in stages.FIRST_STEPS else [1]
-    assert found.idle_scale.tolist() == left
     at = found.params
     if learner == "ntk":
         np.testing.assert_array_equal(at["initial"]["w"], at["weights"]["w"])
         at = at["weights"]
     elif learner not in ("network", "memorise"):
         assert not at["a"].any()  # a linear model on features starts at nothing
-    for name in "wb":
-        assert at[name][:, 0].tolist() == sizes
-    # Momentum is a number a trained parameter, Adam's moments are two.
+    for place, step in enumerate(steps):
+        params, left = stages[step]
+        assert float(found.idle_scale[place]) == float(left)
+        for name in "wb":
+            np.testing.assert_allclose(at[name][place], params[name], rtol=1e-4, atol=1e-7)
+    # Momentum is an array a trained parameter, Adam's moments are two.
     kept = [leaf for leaf in jax.tree.leaves(found.opt_state) if leaf.ndim > 1]
     expected = {"network": 3, "ntk": 3, "memorise": 6}
     assert len(kept) == expected.get(learner, 1)
@@ -241,14 +252,12 @@ def test_a_learner_starts_at_its_stage_with_a_state_of_what_it_trains(
 
 def test_a_step_whose_loss_is_not_finite_is_not_taken_nor_any_after_it(make):
     config = configured(make, sweep__learner=("random_features",), rate=1e-3)
-    own = jax.tree.map(jnp.asarray, stages.make_replica(config, make_task(config)))
-    start = jax.jit(functools.partial(training.start_states, config))(own)
+    own = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
+    start = jax.jit(functools.partial(learners.start_states, config))(own)
     state = jax.tree.map(lambda leaf: leaf[0], start)
-    rows = training.batch_rows(
-        jax.random.fold_in(own.key, training.Learning.ORDER), jnp.int32(0), 3, 60, 20
-    )
+    rows = learners.batch_rows(jax.random.fold_in(own.key, Learning.ORDER), jnp.int32(0), 3, 60, 20)
     hurt = own.train.targets.at[rows[1, 3]].set(jnp.nan)  # one example of the second batch
-    step = jax.jit(functools.partial(training.advance, config, 3))
+    step = jax.jit(functools.partial(learners.advance, config, 3))
     after, row = step(state, own._replace(train=Dataset(own.train.inputs, hurt)), jnp.int32(3))
     one, _ = step(state, own, jnp.int32(1))
     assert int(after.step) == int(one.step) == 1
@@ -256,28 +265,116 @@ def test_a_step_whose_loss_is_not_finite_is_not_taken_nor_any_after_it(make):
     assert np.abs(one.params["a"]).max() > 0 and 0 < row["test_accuracy"] < 1
 
 
-@pytest.mark.parametrize("weights", ["none", "all_steps"])
-def test_the_best_linear_model_weighs_classes_where_asked_and_is_measured_on_both_splits(
-    make, weights, monkeypatch
-):
-    fields = {"data__num_test": 30, "data__ones_share": 0.9, "data__p0": 0.5, "m": 6}
-    config = configured(make, sweep__learner=("two_step_exact",), class_weights=weights, **fields)
-    monkeypatch.setattr(exact, "FEW_EXAMPLES", 7)
-    found, task = exact.fit(config), make_task(config)
-    own = jax.tree.map(jnp.asarray, stages.make_replica(config, task))
-    params = stages.first_stages(config, own)[2][0]
-    w, b = (np.asarray(params[name], np.float64) for name in "wb")
-    train, test = (
-        np.clip(np.float64(part.inputs) @ w + b, 0, 1) for part in (task.train, task.test)
+@pytest.fixture(scope="module")
+def two_steps(make):
+    """Returns a configuration, its replica and the parameters after two steps."""
+    config = configured(make, leftover=0.0, first_rate=1e-3, second_rate=2.0)
+    replica = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
+    stages = jax.jit(functools.partial(learners.first_stages, config))(replica)
+    return config, replica, stages[2][0]
+
+
+def test_training_in_pattern_space_is_training_in_input_space(two_steps):
+    config, replica, params = two_steps
+    matrix = np.linalg.qr(np.random.default_rng(0).normal(size=(12, 8)))[0].astype(np.float32)
+    outside = replica._replace(
+        train=Dataset(replica.train.inputs @ matrix.T, replica.train.targets),
+        test=Dataset(replica.test.inputs @ matrix.T, replica.test.targets),
+        direction=matrix @ replica.direction,
     )
+    rule = make_optimizer("momentum", replica.rate, momentum=config.momentum)
+    ends = []
+    for space, w in ((replica, params["w"]), (outside, matrix @ params["w"])):
+        start = dict(params, w=w)
+        state = learners.LearnerState(start, rule.init(start), jnp.int32(2), jnp.float32(0))
+        advance = jax.jit(functools.partial(learners.advance, config, 3))
+        ends.append(advance(state, space, jnp.int32(3)))
+    (inside_end, row), (outside_end, row_outside) = ends
+    assert int(inside_end.step) == 5 and np.abs(inside_end.params["w"] - params["w"]).max() > 0
+    np.testing.assert_allclose(
+        matrix.T @ outside_end.params["w"], inside_end.params["w"], rtol=1e-4, atol=1e-5
+    )
+    assert row["test_accuracy"] == row_outside["test_accuracy"]
+
+
+def test_later_updates_weigh_both_classes_alike_if_asked(two_steps):
+    config, replica, params = two_steps
+    inputs, targets = replica.train.inputs[:20], jnp.repeat(jnp.array([1.0, -1.0]), 10)
+    targets = targets.at[10:15].set(1.0)
+    replica = replica._replace(train=Dataset(inputs, targets))
+    rule = make_optimizer("momentum", replica.rate, momentum=config.momentum)
+    state = learners.LearnerState(params, rule.init(params), jnp.int32(2), jnp.float32(0))
+    for asked, positive, negative in (("first_steps", 1.0, 1.0), ("all_steps", 2 / 3, 2.0)):
+        config.class_weights = asked  # of one batch: all 20 examples
+        after, _ = learners.advance(config, 1, state, replica, jnp.int32(1))
+        weights = np.repeat([positive, negative], [15, 5])
+        expected = gradient_by_hand(params, *(np.asarray(a) for a in (inputs, targets, weights)))
+        moved = np.asarray(params["a"] - after.params["a"]) / config.rate
+        np.testing.assert_allclose(moved, expected["a"], rtol=1e-3, atol=1e-6)
+
+
+def test_every_epoch_visits_every_example_once(key):
+    draw = jax.jit(learners.batch_rows, static_argnums=(2, 3, 4))
+    rows = draw(key, jnp.int32(0), 6, 12, 4)
+    for epoch in (rows[:3], rows[3:]):
+        assert sorted(np.ravel(epoch)) == list(range(12))
+    for first in (2, 4):  # within an epoch, the first one and a later one
+        later = draw(key, jnp.int32(first), 6, 12, 4)
+        np.testing.assert_array_equal(later[: 6 - first], rows[first:])
+
+
+def test_the_best_linear_model_is_that_of_the_normal_equations_at_any_scale_of_the_features():
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(40, 3))
+    # Features that differ by 1e-6 of themselves, two of them alike: float32 cannot fit these.
+    features = 0.3 + 1e-6 * np.concatenate([inputs, inputs[:, :1], np.zeros((40, 1))], axis=1)
+    weights = generator.uniform(0.5, 2, size=40)
+    targets = np.sign(inputs @ [1.0, -2.0, 0.5] + 0.3)
+    found = features @ exact.least_squares(features, targets, weights)
+    design = np.concatenate([inputs, np.ones((40, 1))], axis=1)  # spans the same
+    normal = design.T * weights
+    wanted = design @ np.linalg.solve(normal @ design, normal @ targets)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_of_all_best_linear_models_the_least_one_is_taken():
+    for seed in range(30):
+        generator = np.random.default_rng(seed)
+        # Eight features that are sums of three: what rounding leaves of the others grows with n.
+        sources, sums = generator.normal(size=(2000, 3)), generator.normal(size=(3, 8))
+        targets = generator.normal(size=2000)
+        found = exact.least_squares(sources @ sums, targets, np.ones(2000))
+        best = np.linalg.solve(sources.T @ sources, sources.T @ targets)
+        wanted = sums.T @ np.linalg.solve(sums @ sums.T, best)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("weights", ["none", "all_steps"])
+@pytest.mark.parametrize("learner", ["one_step_exact", "two_step_exact"])
+def test_the_best_linear_model_is_that_on_features_of_its_step(make, learner, weights, monkeypatch):
+    fields = {"data__num_test": 30, "data__ones_share": 0.9, "data__num_train": 300, "m": 3}
+    fields |= {"first_rate": 10.0, "leftover": 0.0, "class_weights": weights}
+    config = configured(make, sweep__learner=(learner,), **fields)
+    monkeypatch.setattr(exact, "FEW_EXAMPLES", 7)
+    outcome, task = exact.fit(config), make_task(config)
+    replica = jax.tree.map(jnp.asarray, learners.make_replica(config, task))
+    params, _ = learners.first_stages(config, replica)[exact.EXACT[learner]]
+    w, b = (np.asarray(params[name], np.float64) for name in "wb")
+    train, test = (np.clip(np.float64(p.inputs) @ w + b, 0, 1) for p in (task.train, task.test))
     y, labels = (np.asarray(part.targets, np.float64) for part in (task.train, task.test))
     share = np.where(y > 0, (y > 0).mean(), (y < 0).mean())
     root = np.sqrt(0.5 / share if weights == "all_steps" else np.ones(len(y)))
     model = np.linalg.pinv(train * root[:, None]) @ (y * root)
     right = (test @ model > 0) == (labels > 0)
-    assert found["test_accuracy"] == pytest.approx(right.mean())
-    assert found["test_first_accuracy"] == pytest.approx(right[:7].mean())
-    balanced = (right[labels > 0].mean() + right[labels < 0].mean()) / 2
-    assert found["test_balanced_accuracy"] == pytest.approx(balanced)
-    known = (train[:30] @ model > 0) == (y[:30] > 0)
-    assert found["train_accuracy"] == pytest.approx(known.mean())
+    norms = np.linalg.norm(w, axis=0)
+    np.testing.assert_array_equal(outcome.outcomes.values, right)
+    expected = {
+        "test_accuracy": right.mean(),
+        "test_first_accuracy": right[:7].mean(),
+        "test_balanced_accuracy": (right[labels > 0].mean() + right[labels < 0].mean()) / 2,
+        "train_accuracy": ((train[:30] @ model > 0) == (y[:30] > 0)).mean(),
+        "feature_size": np.sqrt(np.mean((np.float64(task.train.inputs) @ w) ** 2)),
+        "cosine": np.max(task.direction @ w / np.where(norms > 0, norms, 1)),
+    }
+    assert {name: outcome.metrics[name] for name in expected} == pytest.approx(expected, abs=1e-5)
+    assert [row["step"] for row in outcome.history] == [exact.EXACT[learner]]

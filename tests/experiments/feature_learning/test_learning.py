@@ -1,0 +1,159 @@
+"""Sweeps of learned and fixed features: groups, evaluations, outcomes, resuming, pictures."""
+
+import functools
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.feature_learning.learning import experiment, learners, settings
+from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
+from lsa_jax.experiments.feature_learning.learning.tasks import make_task
+from lsa_jax.reporting import outcomes
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.training import segments
+
+
+@pytest.fixture(scope="module")
+def finished(make, tmp_path_factory):
+    config, points = make(
+        sweep__learner=("network", "ntk", "one_step_exact"),
+        sweep__unstructured_learner=("memorise",),
+        sweep__first_rate=(),
+        sweep__leftover=(),
+        memorise__epochs=2,
+    )
+    folder = tmp_path_factory.mktemp("learning") / "out"
+    return points, folder, run_sweep(config, points, folder, data_dir=None, command=["test"])
+
+
+def test_runs_of_a_seed_keep_outcomes_on_its_test_set_and_have_its_settings(finished):
+    points, folder, results = finished
+    assert (results["status"] == "ok").all() and len(results) == 8
+    kept = outcomes.read(folder, results["id"])
+    for point, row in zip(points, results.to_dict("records"), strict=True):
+        assert kept[point.id].values.mean() == pytest.approx(row["test_accuracy"])
+        assert settings.described(point.config).items() <= row.items()
+    structured = results[results["structured"]]
+    tests = [{kept[run].test for run in own["id"]} for _, own in structured.groupby("seed")]
+    assert [len(names) for names in tests] == [1, 1] and tests[0] != tests[1]
+
+
+def test_a_sweep_writes_the_table_the_curves_and_the_pictures(finished):
+    _, folder, results = finished
+    for name in ("curves.png", "weights.svg", "weights.csv", "report.md", "measures.png"):
+        assert (folder / name).stat().st_size > 0
+    network = results[results["learner"] == "network"]
+    assert (network["kernel_distance"] > 0).all() and (network["weight_movement/w"] > 0).all()
+    pictures = pd.read_csv(folder / "weights.csv")
+    assert set(pictures["picture"]) == {0, 1, 2}
+    assert (pictures["kind"] == "mark").sum() == 3 * 2
+
+
+def test_a_run_goes_on_after_a_kill_with_the_same_numbers(make, finished, tmp_path, monkeypatch):
+    points = make()[1]
+    save = segments.checkpoints.save
+
+    def killed(directory, step, tree):
+        save(directory, step, tree)
+        if step == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(segments.checkpoints, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    monkeypatch.undo()
+    found = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    _, folder, results = finished
+    rows = results[results["learner"] == "network"]
+    for name in ("test_accuracy", "batch_loss", "cosine", "kernel_distance"):
+        assert [outcome.metrics[name] for outcome in found] == list(rows[name])
+    kept = outcomes.read(folder, rows["id"])
+    for outcome, before in zip(found, kept.values(), strict=True):
+        np.testing.assert_array_equal(outcome.outcomes.values, before.values)
+
+
+def test_runs_whose_loss_is_not_finite_have_failed_where_they_stopped(make, tmp_path, monkeypatch):
+    points = make(measures=(), pictures=False)[1]
+    monkeypatch.setattr(learners, "hinge", lambda outputs, targets: np.nan * targets)
+    for found in EXPERIMENT.run(points, None, tmp_path, lambda fraction: None):
+        assert found.status == "failed" and found.outcomes is None
+        assert [row["step"] for row in found.history] == [0, 1, 2]  # after the first steps
+
+
+@pytest.mark.parametrize(
+    ("learner", "every", "expected"),
+    [
+        ("network", 3, [0, 1, 2, 3, 6, 8]),
+        ("network", 2, [0, 1, 2, 4, 6, 8]),
+        ("one_step", 3, [1, 3, 6, 8]),
+        ("two_step", 3, [2, 3, 6, 8]),
+        ("ntk", 9, [0, 8]),
+        # Eight passes of three steps: three times as many, and as many evaluations.
+        ("memorise", 3, [0, 9, 18, 24]),
+    ],
+)
+def test_runs_are_measured_as_often_however_many_steps_they_take(make, learner, every, expected):
+    own = {"sweep__learner": (learner,), "eval_every": every, "memorise__epochs": 8}
+    assert evaluation_steps(make(**own)[1][0].config) == expected
+
+
+def test_pictures_are_of_the_first_run_with_its_weights_outside_of_the_patterns(make, monkeypatch):
+    config = make()[1][0].config
+    replica = learners.make_replica(config, make_task(config))
+    _, idle = jax.jit(functools.partial(learners.initial_params, config))(replica)
+    assert idle.shape == (4, 12)  # of 12 dimensions 8 are patterns
+    stages, seen = [], {}
+    for scale in (1.0, 0.5, 0.0):
+        params = {"w": np.random.default_rng(0).normal(size=(2, 8, 12))}
+        stages.append(learners.LearnerState(params, None, None, np.array([scale, 9.0])))
+    names = ("steps", "weights", "marks")
+    monkeypatch.setattr(
+        experiment, "picture_rows", lambda *given: seen.update(zip(names, given, strict=True)) or []
+    )
+    experiment._picture(config, replica, stages)
+    for weights, stage in zip(seen["weights"], stages, strict=True):
+        expected = np.concatenate([stage.params["w"][0], stage.idle_scale[0] * idle]).T
+        np.testing.assert_allclose(weights, expected, rtol=1e-6)
+    truth = np.concatenate([np.asarray(replica.direction), np.zeros(4)])
+    np.testing.assert_allclose(seen["marks"], [truth, -truth])
+
+
+def test_seeds_and_rates_of_fixed_features_run_together_and_learners_apart(make):
+    rates = {"sweep__ntk_rate": (1e-3, 1e-4), "sweep__random_features_rate": (0.5,)}
+    points = make(sweep__learner=("network", "ntk", "random_features"), **rates)[1]
+    found = [
+        [(point.config.learner, point.config.seed) for point in group]
+        for group in EXPERIMENT.groups(points)
+    ]
+    assert sorted(found) == [
+        [("network", 0), ("network", 1)],
+        [("ntk", 0), ("ntk", 1), ("ntk", 0), ("ntk", 0)],
+        [("random_features", 0), ("random_features", 1), ("random_features", 0)],
+    ]
+
+
+def test_longer_kernels_have_as_many_evaluations(make):
+    fields = {"sweep__learner": ("ntk",), "sweep__ntk_steps": (8, 32)}
+    config, points = make(**fields, sweep__ntk_long_rate=1e-3)
+    assert settings.planned(config) == [settings.described(point.config) for point in points]
+    long = [point.config for point in points if point.config.steps == 32]
+    assert [(c.seed, c.eval_every, c.ntk_rate) for c in long] == [(0, 12, 1e-3), (1, 12, 1e-3)]
+    assert len(evaluation_steps(long[0])) == len(evaluation_steps(points[0].config))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"data__k": 4},  # even
+        {"batch_size": 7},
+        {"data__d": 4},  # fewer dimensions than patterns
+        {"data__labels": "interval", "data__interval": (2, 4)},
+        {"data__labels": "vectors", "sweep__unstructured_learner": ("network",)},
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(make, fields):
+    with pytest.raises(InputError, match="config.*accepted"):
+        make(**fields)
