@@ -161,7 +161,7 @@ def _stacking_parts(
     return {
         "tables": [
             ("Growing in stages", table.assign(**{"steps, all candidates'": steps})),
-            ("What was chosen", chosen),
+            ("Chosen operators", chosen),
         ],
         "claims": decide_all(stacking_claims(config), Runs.of(sweep(config), results)),
         "figures": {"stacking": partial(_draw_stacking, fine, workdir)},
