@@ -39,7 +39,7 @@ FIELDS: dict[str, Field] = {
     "model.heads": Field(4, integer(1), "attention heads"),
     "model.hidden": Field(256, integer(1), "width inside the feed-forward part"),
     "model.init_std": Field(0.02, number(0), "standard deviation of weights at initialisation"),
-    "model.dtype": Field("float32", one_of("float32", "bfloat16"), "type of the layers' computations"),
+    "model.dtype": Field("float32", one_of("float32", "bfloat16"), "type of layers' values"),
     "model.remat": Field(
         None,
         optional(boolean()),
