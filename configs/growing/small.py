@@ -11,8 +11,7 @@ that of BERT-Base: standard deviation 0.02 sqrt(768 / 64). All averaging windows
 the first run. ":small" is the same run, as this is the one for a CPU. ":extremes" has six operators
 (i in 0, 2, 4; b = 2; copy or random) in the encoder at a constant rate, 2,000 steps after growing
 and 5 seeds, as final losses of the 12 hardly differ by more than their noise. ":last_word" has the
-same operators in the decoder and asks what they make of it, as table C.1 does: the last word of
-held-out windows.
+same operators in the decoder and a task as in table C.1: the last word of held-out windows.
 """
 
 from lsa_jax.experiments.growing.settings import SETTINGS

@@ -3,7 +3,7 @@
     python -m launch.sweep --config=configs/transformers/theorem4_4.py --workdir=runs/theorem4_4
 
 As theorem 4.3, with V trained too: from cP + noise uniform on [-epsilon/2, epsilon/2], c just above
-what the theorem asks for, eta = 1 / lambda_max of the Hessian in (W, V). Steps to perfect
+the theorem's bound, eta = 1 / lambda_max of the Hessian in (W, V). Steps to perfect
 classification beside the bound lambda_max epsilon / (2 max(1, loss at the start)), and lemma 4.1:
 V stays within epsilon of cP.
 

@@ -1,9 +1,9 @@
-"""What grown decoders can do: questions answered after one example, passages completed.
+"""Downstream tasks of grown decoders: questions answered after one example, passages completed.
 
 A task is a file NAME.jsonl below --data_dir, an item a line: {"prompt": "...", "answers": ["..."]}.
-The first item with its first answer stands before the prompt of every other one: one shot. Beside
-it, `last_word` needs no file: held-out windows of the text, without their last word and without a
-shot. Completions are the likeliest token after token.
+The first item with its first answer stands before the prompt of every other one: one shot. The task
+`last_word` needs no file: it has held-out windows of the text without their last word, and no shot.
+Completions take the most likely token each time.
 
 Source: Karp (thesis, 2024), appendix C.2 and table C.1.
 """
@@ -38,23 +38,15 @@ class Item(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Items as a decoder reads them.
+    """Items as a decoder reads them."""
 
-    Attributes:
-        name: of the task.
-        tokens: a separator and the prompt, then filling; room for the answer is left.
-        shown: how many of the tokens are prompt, the separator with them.
-        answers: those that are right, of each item.
-        first_word: whether the completion's first word is the answer, or its whole first line.
-        decode: token ids to text.
-    """
-
-    name: str
+    name: str  # of the task
+    # a separator and the prompt, then filling, with room for the answer
     tokens: Int[np.ndarray, "items n"]
-    shown: Int[np.ndarray, " items"]
-    answers: tuple[tuple[str, ...], ...]
-    first_word: bool
-    decode: Callable[[list[int]], str]
+    shown: Int[np.ndarray, " items"]  # number of tokens of the separator and the prompt
+    answers: tuple[tuple[str, ...], ...]  # the right answers of each item
+    first_word: bool  # whether the completion's first word is the answer, or its whole first line
+    decode: Callable[[list[int]], str]  # token ids to text
 
 
 def read_items(name: str, data_dir: Path | None) -> list[Item]:
@@ -100,7 +92,7 @@ def last_words(texts: list[str]) -> list[Item]:
 
 
 def normalised(text: str) -> str:
-    """Returns words in lower case with single spaces: how answers are compared."""
+    """Returns words in lower case with single spaces, for comparing answers."""
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
@@ -109,7 +101,6 @@ def read_tasks(
     data_dir: Path | None,
     tokenizer: "tokenizers.Tokenizer",
     held_out: Int[np.ndarray, "windows n"],
-    *,
     examples: int,
     answer_tokens: int,
 ) -> tuple[Task, ...]:
@@ -118,9 +109,9 @@ def read_tasks(
     Args:
         names: NAME of a file whose answers are a completion's first line, NAME:word where they are
             its first word, or `last_word`.
-        data_dir: where files lie.
-        tokenizer: of the text that the networks read.
-        held_out: windows of that text, whose length is that of what is read.
+        data_dir: folder of the files.
+        tokenizer: of the networks' text.
+        held_out: windows of that text; inputs have their length.
         examples: items of a task at most, the first ones.
         answer_tokens: room for a completion.
 
@@ -156,10 +147,7 @@ def read_tasks(
 
 
 def make_completer(model: Transformer, count: int) -> Callable[[Any, Array, Array], Array]:
-    """Returns `(params, tokens [b, n], shown [b]) -> completion [b, count]`, likeliest tokens.
-
-    The prompt is the prefix, which is seen from all of it.
-    """
+    """Returns `(params, tokens [b, n], shown [b]) -> completion [b, count]`."""
 
     @jax.jit
     def complete(
@@ -178,7 +166,7 @@ def make_completer(model: Transformer, count: int) -> Callable[[Any, Array, Arra
 
 
 def is_right(task: Task, item: int, completion: list[int]) -> bool:
-    """Tells whether a completion is one of an item's answers."""
+    """Whether a completion is one of an item's answers."""
     end = completion.index(SEPARATOR) if SEPARATOR in completion else len(completion)
     text = task.decode(completion[:end]).strip().partition("\n")[0]
     words = normalised(text).split()

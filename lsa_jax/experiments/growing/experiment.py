@@ -101,7 +101,7 @@ def _outcome(
     steps: Int[np.ndarray, " evaluations"],
     losses: Float[np.ndarray, " evaluations"],
 ) -> Outcome:
-    """Returns the outcome of one operator, without what its network answers."""
+    """Returns the outcome of one operator, but for its answers."""
     lost = steps[~np.isfinite(losses)]
     if len(lost):
         message = f"the loss was not finite {lost[0]} steps after growing"

@@ -30,42 +30,27 @@ MOST_UNEXPLAINED = 0.25
 EARLY_STEPS: dict[str, tuple[int, ...]] = {"encoder": (200, 5000), "decoder": ()}
 STRATEGIES = ("oracle", "lag", "lag_0", "stack_last", "stack_random")
 
-# Columns of what a grown decoder can do: a task's accuracy, and its number of items.
+# Columns of a grown decoder's tasks: accuracy, and number of items.
 DOWNSTREAM, NUM_ITEMS = "downstream_", "items_"
 # Columns of Spearman's correlation with the final losses, by steps after growing.
 EARLY_SPEARMAN = "early_spearman "
 
 
 class Family(NamedTuple):
-    """One seed's search space.
+    """One seed's search space."""
 
-    Attributes:
-        kind: "encoder" or "decoder".
-        schedule: of the learning rate.
-        seed: of the shallow network and the order of the text.
-        base_loss: of the shallow network, before growing.
-        operators: the operators whose losses are finite.
-        steps: after growing, at which the loss was measured.
-        raw: the losses as they were measured.
-        smoothed: after `smooth`.
-        lag: the losses by which LAG@k decides.
-        final: mean over the last steps.
-        downstream: accuracy of each operator by task.
-        items: number of items by task.
-    """
-
-    kind: str
-    schedule: str
-    seed: int
-    base_loss: float
-    operators: list[Operator]
-    steps: Int[np.ndarray, " steps"]
-    raw: Losses
-    smoothed: Losses
-    lag: Final
-    final: Final
-    downstream: dict[str, Final]
-    items: dict[str, int]
+    kind: str  # "encoder" or "decoder"
+    schedule: str  # of the learning rate
+    seed: int  # of the shallow network and the order of the text
+    base_loss: float  # of the shallow network, before growing
+    operators: list[Operator]  # the operators whose losses are finite
+    steps: Int[np.ndarray, " steps"]  # after growing, at which the loss was measured
+    raw: Losses  # the losses as they were measured
+    smoothed: Losses  # after `smooth`
+    lag: Final  # the losses by which LAG@k decides
+    final: Final  # mean over the last steps
+    downstream: dict[str, Final]  # accuracy of each operator by task
+    items: dict[str, int]  # number of items by task
 
 
 def make_families(
@@ -293,19 +278,12 @@ def _noncentrality(found: float, top: int, bottom: int, tail: float) -> float:
 
 
 class Transition(NamedTuple):
-    """The best split of the operators' order into two phases, be there phases or not.
+    """The best split of the operators' order into two phases, be there phases or not."""
 
-    Attributes:
-        place: the row with which the later phase begins.
-        late: mean correlation of two different steps of the later phase.
-        across: mean correlation of an earlier and a later step.
-        unexplained: share of the correlations' variance that two phases do not explain.
-    """
-
-    place: int
-    late: float
-    across: float
-    unexplained: float
+    place: int  # the row with which the later phase begins
+    late: float  # mean correlation of two different steps of the later phase
+    across: float  # mean correlation of an earlier and a later step
+    unexplained: float  # share of the correlations' variance that two phases do not explain
 
 
 def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transition | None:

@@ -1,7 +1,7 @@
-"""What a language model is asked about a window of text: masked tokens, or UL2's three tasks.
+"""Objectives of language models on windows of text: masked tokens, or UL2's three tasks.
 
-An objective turns windows [b, n] into a `TokenBatch` of fixed shapes. What it draws for a window is
-a function of the key and the window's place in the batch.
+An objective turns windows [b, n] into a `TokenBatch` of fixed shapes. Its draws for a window are a
+function of the key and the window's place in the batch.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,8 @@ FIRST_SENTINEL = len(SPECIAL_TOKENS)
 
 OBJECTIVES = ("masked", "causal", "prefix", "spans", "ul2")
 
-# Devlin et al. (2018): 15 % of the tokens are asked for; of those, what stands in their place.
+# Devlin et al. (2018): share of the tokens that is predicted; of it, shares that show the mask or a
+# random token.
 _MASKED_SHARE, _SHOWN_MASK, _SHOWN_RANDOM = 0.15, 0.8, 0.1
 
 # Raffel et al. (2020): 15 % of the tokens are cut out, in spans of 3 on average.
@@ -32,35 +33,21 @@ UL2_SHARES = (0.6, 0.2, 0.2)
 
 
 class TokenBatch(NamedTuple):
-    """What a Transformer reads and is asked.
+    """Inputs and targets of a Transformer."""
 
-    Attributes:
-        tokens: the inputs.
-        prefix: how many of the first tokens are seen from all of them (decoders).
-        positions: where a token is asked for.
-        targets: which it is.
-        weights: 1 where the answer counts, 0 where it is filling.
-    """
-
-    tokens: Int[Array, "b n"]
-    prefix: Int[Array, " b"]
-    positions: Int[Array, "b p"]
-    targets: Int[Array, "b p"]
-    weights: Float[Array, "b p"]
+    tokens: Int[Array, "b n"]  # the inputs
+    prefix: Int[Array, " b"]  # number of first tokens that all see each other (decoders)
+    positions: Int[Array, "b p"]  # of the tokens to predict
+    targets: Int[Array, "b p"]  # the tokens to predict
+    weights: Float[Array, "b p"]  # 1 where the answer counts, 0 where it is filling
 
 
 class SpanSizes(NamedTuple):
-    """Span corruption of a window of n tokens, with sizes that are the same for all windows.
+    """Span corruption of a window of n tokens, with sizes that are the same for all windows."""
 
-    Attributes:
-        tokens: first tokens of the window that are used; the rest is cut off so that all fits.
-        noise: tokens that are cut out.
-        spans: in how many spans, each replaced by a sentinel.
-    """
-
-    tokens: int
-    noise: int
-    spans: int
+    tokens: int  # first tokens of the window that are used; the rest does not fit
+    noise: int  # tokens that are cut out
+    spans: int  # number of spans of them, each replaced by a sentinel
 
     @property
     def total(self) -> int:
@@ -69,7 +56,7 @@ class SpanSizes(NamedTuple):
 
 
 def span_sizes(length: int) -> SpanSizes:
-    """Returns the sizes with which the most tokens fit into windows of this length.
+    """Returns the sizes that fit the most tokens into windows of this length.
 
     Raises:
         InputError: the windows are too short for a single span.
@@ -83,7 +70,7 @@ def span_sizes(length: int) -> SpanSizes:
 
 
 def num_sentinels(objective: str, length: int) -> int:
-    """Returns how many sentinels an objective needs on windows of this length."""
+    """Returns the number of sentinels of an objective on windows of this length."""
     return span_sizes(length).spans if objective in ("spans", "ul2") else 0
 
 
@@ -99,14 +86,14 @@ def _masked(key: Key[Array, ""], window: Int[Array, " n"], vocabulary_size: int)
     random = jax.random.randint(random_key, (count,), FIRST_SENTINEL, vocabulary_size)
     shown = jnp.where(show < _SHOWN_MASK + _SHOWN_RANDOM, random, targets)
     shown = jnp.where(show < _SHOWN_MASK, MASK, shown)
-    # In a window of separators there may be fewer tokens to ask for.
+    # In a window of separators there may be fewer tokens to predict.
     weights = (best >= 0).astype(jnp.float32)
     tokens = window.at[positions].set(jnp.where(weights > 0, shown, targets))
     return TokenBatch(tokens, jnp.int32(0), positions, targets, weights)
 
 
 def _next_tokens(text: Int[Array, " n"], prefix: Array, weights: Array) -> TokenBatch:
-    """Asks for every token after those before it; the input begins with a separator."""
+    """Predicts every token from the tokens before it; the input begins with a separator."""
     tokens = jnp.append(jnp.full(1, SEPARATOR, text.dtype), text[:-1])
     return TokenBatch(tokens, prefix, jnp.arange(len(text)), text, weights)
 
@@ -117,7 +104,7 @@ def _causal(key: Key[Array, ""], window: Int[Array, " n"]) -> TokenBatch:
 
 
 def _prefix(key: Key[Array, ""], window: Int[Array, " n"]) -> TokenBatch:
-    """Shows a prefix of uniform length, and asks for what follows it."""
+    """Shows a prefix of uniform length and predicts the rest."""
     n = len(window)
     prefix = jax.random.randint(key, (), 1, n)
     asked = jnp.arange(n) >= prefix - 1
@@ -156,7 +143,7 @@ def corrupt_spans(
 
 
 def _spans(key: Key[Array, ""], window: Int[Array, " n"]) -> TokenBatch:
-    """Shows a text without its spans, and asks for those."""
+    """Shows a text without its spans and predicts them."""
     text, sizes = corrupt_spans(key, window)
     shown = sizes.tokens - sizes.noise + sizes.spans
     place = jnp.arange(len(window))

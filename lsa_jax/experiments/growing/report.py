@@ -161,7 +161,7 @@ def _stacking_parts(
     return {
         "tables": [
             ("Growing in stages", table.assign(**{"steps, all candidates'": steps})),
-            ("What was chosen", chosen),
+            ("Chosen operators", chosen),
         ],
         "claims": decide_all(stacking_claims(config), Runs.of(sweep(config), results)),
         "figures": {"stacking": partial(_draw_stacking, fine, workdir)},
@@ -234,16 +234,29 @@ def _figures(config: Config, families: list[Family]) -> dict[str, partial]:
     return drawn
 
 
-def _band(axis: Any, steps: np.ndarray, curves: list[np.ndarray], color: str, **style: Any) -> None:
-    """Draws the mean over seeds, in a band of a standard deviation."""
-    values, places = pd.Series(np.concatenate(curves)), pd.Series(np.tile(steps, len(curves)))
-    draw_mean(axis, values, places, color=color, **style)
-
-
-def _dense(config: Config, families: list[Family]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Returns the closely watched steps, and their smoothed losses by family."""
+def _dense(config: Config, families: list[Family]) -> tuple[np.ndarray, list[tuple]]:
+    """Returns the closely watched steps; by family its smoothed losses there, and final ones."""
     inside = families[0].steps <= config.dense_steps
-    return families[0].steps[inside], [family.smoothed[inside] for family in families]
+    return families[0].steps[inside], [(one.smoothed[inside], one.final) for one in families]
+
+
+def _draw_quality(
+    axes: Any, config: Config, families: list[Family], color: str, **style: Any
+) -> None:
+    """Draws rank correlations with the final loss, and relative regrets, in bands over seeds."""
+    steps, losses = _dense(config, families)
+    places = pd.Series(np.tile(steps, len(families)))
+    measures = {
+        rank_correlations: "Spearman with the final loss",
+        relative_regrets: "relative regret",
+    }
+    for axis, (measure, title) in zip(axes, measures.items(), strict=True):
+        curves = [measure(*pair) for pair in losses]
+        draw_mean(axis, pd.Series(np.concatenate(curves)), places, color=color, **style)
+        axis.plot(steps, np.transpose(curves), color=color, lw=0.4, alpha=0.4)
+        axis.set(title=title, ylim=(-1.05 if measure is rank_correlations else -0.05, 1.05))
+        axis.set(xlabel="steps after growing")
+    axes[0].axhline(0, color="black", lw=0.6)
 
 
 def _draw_panels(config: Config, families: list[Family]) -> Any:
@@ -252,8 +265,7 @@ def _draw_panels(config: Config, families: list[Family]) -> Any:
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 7.6), layout="constrained")
     steps, losses = _dense(config, families)
-    both = list(zip(losses, (family.final for family in families), strict=True))
-    heat = np.mean([self_correlation(rows) for rows in losses], axis=0)
+    heat = np.mean([self_correlation(rows) for rows, _ in losses], axis=0)
     places = [*steps, 2 * steps[-1] - steps[-2]]
     image = axes[0, 0].pcolormesh(places, places, heat, cmap="RdBu_r", vmin=-1, vmax=1)
     figure.colorbar(image, ax=axes[0, 0], shrink=0.85)
@@ -262,19 +274,13 @@ def _draw_panels(config: Config, families: list[Family]) -> Any:
         axes[0, 0].axvline(change, color="black", lw=0.8, ls=":")
     axes[0, 0].set(title="Spearman of two steps (dotted: clear phases change)", ylabel="step")
     axes[0, 0].set_aspect("equal")
-    ranks = [rank_correlations(*pair) for pair in both]
-    _band(axes[0, 1], steps, ranks, PALETTE[0])
-    axes[0, 1].plot(steps, np.transpose(ranks), color=PALETTE[0], lw=0.6, alpha=0.5)
-    axes[0, 1].axhline(0, color="black", lw=0.6)
-    axes[0, 1].set(title="Spearman with the final loss", ylim=(-1.05, 1.05))
+    _draw_quality(axes[:, 1], config, families, PALETTE[0])
     for k, color in zip((1, 2, 3), (PALETTE[0], PALETTE[2], PALETTE[1]), strict=True):
-        recalls = np.mean([recall(*pair, k) for pair in both], axis=0)
+        recalls = np.mean([recall(*pair, k) for pair in losses], axis=0)
         axes[1, 0].plot(steps, recalls, color=color, label=f"k = {k}")
     axes[1, 0].set(title="recall@k, share of seeds", ylim=(-0.05, 1.05))
     axes[1, 0].legend(frameon=False)
-    _band(axes[1, 1], steps, [relative_regrets(*pair) for pair in both], PALETTE[0])
-    axes[1, 1].set(title="relative regret", ylim=(-0.05, 1.05))
-    for axis in axes.flat:
+    for axis in axes[:, 0]:
         axis.set(xlabel="steps after growing")
     tidy(*axes.flat[1:])
     figure.suptitle(f"{families[0].kind}, {families[0].schedule} learning rate")
@@ -315,21 +321,10 @@ def _draw_contrast(config: Config, families: list[Family]) -> Any:
     for column, kind in zip(axes.T, kinds, strict=True):
         for schedule in ("constant", "cosine"):
             own = [f for f in families if (f.kind, f.schedule) == (kind, schedule)]
-            if not own:
-                continue
-            (steps, losses), color = _dense(config, own), _COLORS[schedule]
-            pairs = list(zip(losses, (family.final for family in own), strict=True))
-            ranks = [rank_correlations(*pair) for pair in pairs]
-            regrets = [relative_regrets(*pair) for pair in pairs]
-            for axis, curves in zip(column, (ranks, regrets), strict=True):
-                _band(axis, steps, curves, color, label=f"{schedule} rate")
-            first = [curve[0] for curve in ranks]
-            column[0].scatter(np.zeros(len(first)), first, 16, color=color, zorder=3)
-        column[0].axhline(0, color="black", lw=0.6)
-        column[0].set(title=f"{kind}: Spearman with the final loss", ylim=(-1.05, 1.05))
-        column[1].set(title=f"{kind}: relative regret", ylim=(-0.05, 1.05))
-        column[1].set(xlabel="steps after growing")
-    axes[0, 0].legend(frameon=False)
+            if own:
+                label = f"{kind}, {schedule} rate"
+                _draw_quality(column, config, own, _COLORS[schedule], label=label)
+        column[0].legend(frameon=False)
     tidy(*axes.flat)
     return figure
 

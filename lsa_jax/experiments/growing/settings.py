@@ -24,7 +24,7 @@ FIELDS: dict[str, Field] = {
         one_of("operators", "stacking"),
         "all ways to grow once; or growing in stages, by the last block or by the best way",
     ),
-    "seed": Field(0, _SEED, "draws the network, the order of the text and what is masked"),
+    "seed": Field(0, _SEED, "draws the network, the order of the text and the masked tokens"),
     # The text.
     "data.sources": Field(("text",), tuple_of(text()), "files or folders, or hf:PATH[:NAME]"),
     "data.shares": Field((), tuple_of(number(0)), "of the sources; none takes all windows once"),
@@ -39,7 +39,7 @@ FIELDS: dict[str, Field] = {
     "model.heads": Field(4, integer(1), "attention heads"),
     "model.hidden": Field(256, integer(1), "width inside the feed-forward part"),
     "model.init_std": Field(0.02, number(0), "standard deviation of weights at initialisation"),
-    "model.dtype": Field("float32", one_of("float32", "bfloat16"), "what layers compute in"),
+    "model.dtype": Field("float32", one_of("float32", "bfloat16"), "type of layers' values"),
     "model.remat": Field(
         None,
         optional(boolean()),
@@ -62,8 +62,8 @@ FIELDS: dict[str, Field] = {
     # The operator of one point.
     "index": Field(0, _INDEX, "i, first of the k layers, from 0"),
     "block_size": Field(1, _BLOCK, "b, layers of a block"),
-    "source": Field("copy", _SOURCE, "what new layers hold"),
-    # When the loss is measured, and what is averaged.
+    "source": Field("copy", _SOURCE, "content of the new layers"),
+    # Times of measurements, and averages of losses.
     "dense_steps": Field(200, integer(0), "steps after growing that are watched closely"),
     "dense_every": Field(1, integer(1), "steps between measurements there"),
     "eval_every": Field(10, integer(1), "steps between measurements later, and before growing"),
@@ -71,7 +71,7 @@ FIELDS: dict[str, Field] = {
     "final_share": Field(0.25, number(0, 1, above=True), "of the last steps: their mean is final"),
     "lag_steps": Field(200, integer(0), "k of LAG@k"),
     "lag_window": Field(1, integer(1), "steps up to k whose mean decides"),
-    # What grown decoders can do.
+    # Tasks of grown decoders.
     "downstream.tasks": Field(
         (), tuple_of(text()), "NAME of NAME.jsonl (NAME:word: first words), or last_word"
     ),

@@ -1,6 +1,6 @@
-"""What a point of growing trains: network, text, objective, optimiser, schedule.
+"""The training of a point: network, text, objective, optimiser, schedule.
 
-The order of the text and what is hidden in it are functions of (seed, step) alone, so that every
+The order of the text and the hidden tokens are functions of (seed, step) alone, so that every
 network of a seed, however it was grown, sees the same.
 """
 
@@ -43,82 +43,53 @@ from lsa_jax.training.steps import NetworkState, Placement, Problem
 OBJECTIVE = {"encoder": "masked", "decoder": "ul2"}
 VOCABULARY = {"encoder": "wordpiece", "decoder": "bytes"}
 
-
-# Of a device's memory, for what training holds; the rest is for what a step computes on the way.
+# Share of a device's memory for networks and gradients; the rest is for a step's other arrays.
 _SHARE_OF_MEMORY = 0.8
 
-# What is hidden in validation text is the same for all seeds.
+# The hidden tokens of validation text are the same for all seeds.
 _VALIDATION_SEED = 2**31 - 1
 
 
 class GrowingTask(NamedTuple):
-    """One seed's training, before any of it is done.
+    """One seed's training, before any of it is done."""
 
-    Attributes:
-        model: the network, of any depth.
-        problem: loss, optimiser and batches.
-        placement: of grown networks.
-        seed: of all that is drawn.
-    """
-
-    model: Transformer
-    problem: Problem
-    placement: Placement
-    seed: int
+    model: Transformer  # the network, of any depth
+    problem: Problem  # loss, optimiser and batches
+    placement: Placement  # of grown networks
+    seed: int  # of all random draws
 
 
 class Material(NamedTuple):
-    """What one kind of network reads.
+    """The data of one kind of network."""
 
-    Attributes:
-        text: in its vocabulary.
-        downstream: what it is asked to do once it is grown; nothing in a dry run.
-    """
-
-    text: Text
-    downstream: tuple[Task, ...] = ()
+    text: Text  # in its vocabulary
+    downstream: tuple[Task, ...] = ()  # tasks of the grown networks; none in a dry run
 
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
     """Returns the material of each kind of network, read once."""
     return {
-        kind: Material(text, _downstream(points[0].config, text, data_dir))
-        for kind, text in _texts(points, data_dir).items()
+        kind: _material(points[0].config, kind, data_dir)
+        for kind in dict.fromkeys(point.config.model.kind for point in points)
     }
 
 
-def _downstream(
-    config: ml_collections.ConfigDict, text: Text, data_dir: Path | None
-) -> tuple[Task, ...]:
-    settings = config.downstream
-    if not settings.tasks or backend.dry_run() is not None:
-        return ()
-    return read_tasks(
-        settings.tasks,
+def _material(config: ml_collections.ConfigDict, kind: str, data_dir: Path | None) -> Material:
+    data, asked = config.data, config.downstream
+    text = texts.load(
+        data.sources,
         data_dir,
-        text.tokenizer,
-        text.validation.astype(np.int32),
-        examples=settings.examples,
-        answer_tokens=settings.answer_tokens,
+        vocabulary=VOCABULARY[kind],
+        vocabulary_size=data.vocabulary_size,
+        length=data.length,
+        num_sentinels=num_sentinels(OBJECTIVE[kind], data.length),
+        validation_every=data.validation_every,
+        max_characters=data.max_characters,
     )
-
-
-def _texts(points: list[Point], data_dir: Path | None) -> dict[str, Text]:
-    found: dict[str, Text] = {}
-    for point in points:
-        config, kind = point.config.data, point.config.model.kind
-        if kind not in found:
-            found[kind] = texts.load(
-                config.sources,
-                data_dir,
-                vocabulary=VOCABULARY[kind],
-                vocabulary_size=config.vocabulary_size,
-                length=config.length,
-                num_sentinels=num_sentinels(OBJECTIVE[kind], config.length),
-                validation_every=config.validation_every,
-                max_characters=config.max_characters,
-            )
-    return found
+    if not asked.tasks or backend.dry_run() is not None:
+        return Material(text)
+    windows, sizes = text.validation.astype(np.int32), (asked.examples, asked.answer_tokens)
+    return Material(text, read_tasks(asked.tasks, data_dir, text.tokenizer, windows, *sizes))
 
 
 def make_schedule(config: ml_collections.ConfigDict) -> optax.Schedule:
@@ -141,7 +112,7 @@ def make_schedule(config: ml_collections.ConfigDict) -> optax.Schedule:
 
 
 def _is_decayed(params: Params) -> Any:
-    """Says of every parameter whether it decays: not the scales and biases, as in BERT."""
+    """Returns whether each parameter decays: all but the scales and biases, as in BERT."""
     return jax.tree_util.tree_map_with_path(
         lambda path, _: not path[-1].key.endswith(("scale", "bias")), params
     )
@@ -166,9 +137,9 @@ def make_loss(model: Transformer, remat: bool) -> Callable:
     """Returns `(params, batch) -> (sum of the asked tokens' cross-entropies, how many)`.
 
     Args:
-        model: whose loss it is.
-        remat: logits are made window by window, and again for the gradient: those of a whole batch
-            over a large vocabulary would fill the memory.
+        model: the network.
+        remat: computes logits window by window, and again for the gradient: the logits of a whole
+            batch over a large vocabulary would fill the memory.
     """
 
     def loss(params: Params, batch: TokenBatch) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -212,7 +183,7 @@ def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -
 
 
 class _Learning(NamedTuple):
-    """What the tasks of all seeds share, so that they share compiled programs too."""
+    """Functions that all seeds share, so that they share compiled programs too."""
 
     model: Transformer
     loss: Callable
@@ -230,14 +201,7 @@ def _model(config: ml_collections.ConfigDict, vocabulary_size: int, remat: bool)
 def training_bytes(
     config: ml_collections.ConfigDict, vocabulary_size: int, objective: Callable, remat: bool
 ) -> int:
-    """Returns the bytes that training takes on a device: networks, and what gradients keep.
-
-    Args:
-        config: of a point.
-        vocabulary_size: tokens.
-        objective: `(key, windows) -> TokenBatch`.
-        remat: whether layers and logits are computed twice.
-    """
+    """Returns the bytes of training on a device: networks, and values kept for gradients."""
     count = backend.device_count()
     split = config.layout == "batch"
     windows = config.batch_size // count if split else config.batch_size
@@ -257,10 +221,10 @@ def training_bytes(
 def choose_remat(
     config: ml_collections.ConfigDict, vocabulary_size: int, objective: Callable
 ) -> bool:
-    """Returns whether to compute layers twice: as asked, or where memory does not do without.
+    """Returns whether to compute layers twice: as configured, or where memory is too small else.
 
     Raises:
-        InputError: an accelerator's memory does not do in either case.
+        InputError: an accelerator's memory is too small in either case.
     """
     memory = backend.memory()
     if memory is None:
@@ -303,7 +267,7 @@ def _shared_settings(config: ml_collections.ConfigDict) -> str:
 
 
 def make_task(config: ml_collections.ConfigDict, text: Text) -> GrowingTask:
-    """Returns what a point trains."""
+    """Returns a point's training."""
     learning = _learning(_shared_settings(config), text.vocabulary_size)
     shares = tuple(config.data.shares)
 
@@ -337,6 +301,6 @@ def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
 
 
 def fresh_params(task: GrowingTask, num_layers: int) -> Params:
-    """Returns a deeper network as it is initialised, whose layers random operators take."""
+    """Returns a deeper network as it is initialised: the new layers of random operators."""
     key = jax.random.fold_in(_stream(task.seed, Growing.LAYERS), num_layers)
     return backend.shapes_only(lambda: task.model.init(key, num_layers))

@@ -35,25 +35,17 @@ _HUGGING_FACE = "hf:"
 
 
 class Text(NamedTuple):
-    """Windows of token ids.
+    """Windows of token ids."""
 
-    Attributes:
-        train: windows to train on, source after source.
-        validation: windows to measure the loss on.
-        sizes: training windows of each source.
-        vocabulary_size: token ids are below it.
-        tokenizer: what cut the text; None where a dry run has no text.
-    """
-
-    train: Integer[np.ndarray, "windows n"]
-    validation: Integer[np.ndarray, "held_out n"]
-    sizes: tuple[int, ...]
-    vocabulary_size: int
-    tokenizer: "tokenizers.Tokenizer | None" = None
+    train: Integer[np.ndarray, "windows n"]  # windows to train on, source after source
+    validation: Integer[np.ndarray, "held_out n"]  # windows to measure the loss on
+    sizes: tuple[int, ...]  # training windows of each source
+    vocabulary_size: int  # token ids are below it
+    tokenizer: "tokenizers.Tokenizer | None" = None  # of the text; None where a dry run has no text
 
     @property
     def checksum(self) -> int:
-        """A number that tells texts and vocabularies apart, for checkpoints."""
+        """A number that differs between texts and vocabularies, for checkpoints."""
         return zlib.crc32(self.validation.tobytes(), zlib.crc32(self.train.tobytes()))
 
 
@@ -180,8 +172,8 @@ def _train_wordpiece(
     """Trains a vocabulary that is the same in every process.
 
     The library numbers the letters inside words ("##x") in an order that differs from process to
-    process, and by these numbers it decides which of two equally frequent pairs to join. So they
-    are found first, and given to it in an order of ours.
+    process, and joins pairs of equal frequency in the order of these numbers. So the letters are
+    found first, and given to it in alphabetical order.
     """
     import tokenizers
 
@@ -207,7 +199,7 @@ def _train_wordpiece(
             f"vocabulary_size is {vocabulary_size}; accepted for 'wordpiece' with the letters of "
             f"this text: {len(vocabulary)} or more"
         )
-    # Anew, as "##x" in a text is no special token.
+    # A new tokenizer, as "##x" in a text is no special token.
     tokenizer = new(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.add_special_tokens(special)
     return tokenizer
@@ -292,20 +284,20 @@ def load(
 
 
 def _without_content(sources: tuple[str, ...], length: int, vocabulary_size: int) -> Text:
-    """Returns as many windows as a dry run asks for, all zero."""
+    """Returns windows of zeros for a dry run."""
     train, held_out = (np.zeros((count, length), np.int32) for count in (100_000, 10_000))
     sizes = tuple(len(part) for part in np.array_split(train, len(sources)))
     return Text(train, held_out, sizes, vocabulary_size)
 
 
-@functools.lru_cache(maxsize=4)  # the steps of an epoch ask for it one after the other
+@functools.lru_cache(maxsize=4)  # all steps of an epoch need it
 def epoch_order(
     sizes: tuple[int, ...], shares: tuple[float, ...], seed: int, epoch: int
 ) -> Integer[np.ndarray, " rows"]:
     """Returns the order in which an epoch visits the training windows.
 
-    Without shares every window comes once. With shares an epoch is as long, and every source has
-    its share of it; a source that has fewer windows than that is gone through several times.
+    Without shares every window comes once. With shares an epoch has the same length, and every
+    source its share of it; a source with fewer windows than that is repeated.
     """
     random = np.random.default_rng((seed, epoch))
     total, starts = sum(sizes), np.cumsum((0, *sizes))
@@ -320,7 +312,7 @@ def epoch_order(
 def batch_rows(
     sizes: tuple[int, ...], shares: tuple[float, ...], seed: int, batch_size: int, step: int
 ) -> Integer[np.ndarray, " b"]:
-    """Returns the windows of a step, a function of (seed, step): the same for every model."""
+    """Returns the windows of a step, the same for every model."""
     rows = len(epoch_order(sizes, shares, seed, 0))
     places = step * batch_size + np.arange(batch_size)
     orders = {

@@ -29,45 +29,31 @@ _ROTARY_BASE = 10_000.0
 
 
 class Sizes(NamedTuple):
-    """The sizes of a Transformer.
+    """The sizes of a Transformer."""
 
-    Attributes:
-        vocabulary_size: tokens, and outputs of a position.
-        length: positions of a sequence.
-        width: of a position's vector between layers.
-        heads: attention heads; each has width / heads entries.
-        hidden: width inside the feed-forward part.
-        init_std: standard deviation of all weights at initialisation.
-        dtype: what layers compute in; parameters, norms and outputs are float32.
-        remat: a layer's inner values are computed again for the gradient instead of being kept;
-            whoever takes the loss should treat logits likewise.
-    """
-
-    vocabulary_size: int
-    length: int
-    width: int
-    heads: int
-    hidden: int
-    init_std: float = 0.02
-    dtype: str = "float32"
+    vocabulary_size: int  # tokens, and outputs of a position
+    length: int  # positions of a sequence
+    width: int  # of a position's vector between layers
+    heads: int  # attention heads; each has width / heads entries
+    hidden: int  # width inside the feed-forward part
+    init_std: float = 0.02  # standard deviation of all weights at initialisation
+    dtype: str = "float32"  # of the layers; parameters, norms and outputs are float32
+    # whether a layer's inner values are computed again for the gradient; the loss should
+    # treat logits likewise
     remat: bool = False
 
 
 class Transformer(NamedTuple):
-    """Pure functions of one kind of Transformer.
+    """Pure functions of one kind of Transformer."""
 
-    Attributes:
-        init: `(key, num_layers) -> params`; params["layers"] has a leading axis of layers, and the
-            number of layers is read off it everywhere else.
-        read: `(params, tokens [b, n], prefix [b], positions [b, p]) -> vectors [b, p, width]` of
-            the asked positions. Tokens before `prefix` are seen from every position of the prefix,
-            the others only from later ones; the encoder sees everything.
-        answer: `(params, vectors) -> logits [b, p, vocabulary]`.
-    """
-
+    # `(key, num_layers) -> params`; params["layers"] has a leading axis of layers, which
+    # gives their number everywhere else
     init: Callable[[Key[Array, ""], int], Params]
+    # `(params, tokens [b, n], prefix [b], positions [b, p]) -> vectors [b, p, width]` at
+    # these positions. Tokens before `prefix` are seen from every position of the prefix, the
+    # others only from later ones; the encoder sees everything
     read: Callable[[Params, Array, Array, Array], Array]
-    answer: Callable[[Params, Array], Array]
+    answer: Callable[[Params, Array], Array]  # `(params, vectors) -> logits [b, p, vocabulary]`
 
     def apply(
         self,
@@ -76,15 +62,11 @@ class Transformer(NamedTuple):
         prefix: Int[Array, " b"],
         positions: Int[Array, "b p"],
     ) -> Float[Array, "b p vocabulary"]:
-        """Returns the logits of the asked positions: reads, then answers."""
+        """Returns the logits at these positions."""
         return self.answer(params, self.read(params, tokens, prefix, positions))
 
     def model(self, num_layers: int) -> Model:
-        """Returns the network of one depth, tokens [b, n] to logits [b, n, vocabulary].
-
-        With the whole text asked for and no prefix: what trains, linearises or takes the tangent
-        kernel of a `Model` does it with this one.
-        """
+        """Returns the `Model` of one depth, tokens [b, n] to logits [b, n, vocabulary]."""
 
         def apply(params: Params, tokens: Int[Array, "b n"]) -> Float[Array, "b n vocabulary"]:
             count, length = tokens.shape
@@ -111,7 +93,7 @@ def _normal(key: Key[Array, ""], name: int, shape: tuple[int, ...], std: float) 
 def _init_layers(
     key: Key[Array, ""], num_layers: int, shapes: dict[str, tuple[int, int]], sizes: Sizes
 ) -> Params:
-    """Returns all layers' matrices, drawn by their place, and the scales of both norms."""
+    """Returns all layers' matrices and the scales of both norms."""
     require("num_layers", num_layers, integer(1))
     layers = {
         name: _normal(key, place, (num_layers, *shape), sizes.init_std)
@@ -153,7 +135,7 @@ def rotate(x: Float[Array, "b n h e"]) -> Float[Array, "b n h e"]:
 
 
 def prefix_mask(prefix: Int[Array, " b"], length: int) -> Array:
-    """Returns [b, 1, n, n]: whether position i (third axis) sees position j (fourth)."""
+    """Returns whether position i (third axis) sees position j (fourth): [b, 1, n, n]."""
     place = jnp.arange(length)
     causal = (place[:, None] >= place[None])[None]
     inside = place[None] < prefix[:, None]
@@ -183,10 +165,7 @@ def _project(x: Float[Array, "b n d"], layer: Params, name: str) -> Float[Array,
 
 
 def _run_layers(
-    block: Callable[[Array, Params], Array],
-    x: Float[Array, "b n d"],
-    layers: Params,
-    sizes: Sizes,
+    block: Callable[[Array, Params], Array], x: Float[Array, "b n d"], layers: Params, sizes: Sizes
 ) -> Float[Array, "b n d"]:
     block = jax.checkpoint(block) if sizes.remat else block
     return lax.scan(lambda x, layer: (block(x, layer), None), x.astype(sizes.dtype), layers)[0]
@@ -203,7 +182,7 @@ def _tied_logits(x: Float[Array, "b p d"], embedding: Float[Array, "v d"]) -> Fl
 
 
 def encoder(sizes: Sizes) -> Transformer:
-    """Returns BERT's encoder with its masked-token output; it takes no account of `prefix`.
+    """Returns BERT's encoder with its masked-token output; it ignores `prefix`.
 
     Raises:
         InputError: a size is not accepted.

@@ -1,1 +1,1 @@
-"""Chapter 2 of Karp's thesis (2024): what one example changes in what SGD learns."""
+"""Chapter 2 of Karp's thesis (2024): the effect of one example on the models that SGD learns."""

@@ -41,8 +41,7 @@ _DEPTH = Kind(
 class GivenBatchNorm(BatchNorm):
     """Batch normalisation that uses given statistics where there are some.
 
-    They are a collection of flax variables beside the parameters. Where that collection is being
-    made, those of the batch at hand are kept in it.
+    They are a flax collection of their own; a mutable collection stores the batch's statistics.
     """
 
     def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
@@ -66,15 +65,10 @@ class GivenBatchNorm(BatchNorm):
 
 @dataclass(frozen=True)
 class PadChannels(Layer):
-    """The shortcut without parameters: every `stride`-th pixel, channels filled up with zeros.
+    """The shortcut without parameters: every `stride`-th pixel, channels filled up with zeros."""
 
-    Attributes:
-        features: channels of the output, no fewer than those of the input.
-        stride: step between pixels.
-    """
-
-    features: int
-    stride: int = 1
+    features: int  # channels of the output, no fewer than those of the input
+    stride: int = 1  # step between pixels
 
     def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q f"]:
         """Returns the pixels with as many new channels before the old ones as after them."""
@@ -83,11 +77,11 @@ class PadChannels(Layer):
         return jnp.pad(x[:, :: self.stride, :: self.stride], pads)
 
     def infinite(self, parameterization: str) -> None:
-        """Returns None: channels of zeros have no limit of many."""
+        """Returns None: channels of zeros have no infinite-width limit."""
 
 
 def cifar_resnet(depth: int = 20, num_classes: int = 10, *, channels: int = 16) -> Model:
-    """A ResNet-depth as it is trained, on the statistics of its batch; see `resnet_layers`."""
+    """Returns a ResNet-depth that uses the statistics of its batch; see `resnet_layers`."""
     layers = resnet_layers(depth, num_classes, channels=channels)
     return network(layers, parameterization="standard")
 

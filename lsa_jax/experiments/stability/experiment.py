@@ -1,4 +1,4 @@
-"""How much one example changes what SGD learns, and the generalisation gap it is to explain.
+"""How much one example changes a model trained by SGD, and the generalisation gap.
 
 Karp (thesis, 2024), chapter 2 and appendix A. Pairs of samples S and S' differ in one example; both
 models of a pair have one start and one order. The pairs of one size are replicas of one program.
@@ -43,21 +43,14 @@ Tree = Any
 
 
 class PairPrograms(NamedTuple):
-    """One learner's functions of one pair; `fixed` is shared by all.
+    """One learner's functions of one pair; `fixed` is shared by all."""
 
-    Attributes:
-        start: both models before the first update, numpy arrays [2, ...].
-        fixed: arrays that no model trains.
-        advance: `(models, pair, pool, fixed, order, count) -> models`.
-        measure: `(models, pair, pool, fixed) -> ({quantity: number}, correct answers [test])`.
-        connect: the same to accuracies [alphas]; None for linear models.
-    """
-
-    start: Tree
-    fixed: Tree
-    advance: Callable
+    start: Tree  # both models before the first update, numpy arrays [2, ...]
+    fixed: Tree  # arrays that no model trains
+    advance: Callable  # `(models, pair, pool, fixed, order, count) -> models`
+    # `(models, pair, pool, fixed) -> ({quantity: number}, correct answers [test])`
     measure: Callable
-    connect: Callable | None
+    connect: Callable | None  # the same to accuracies [alphas]; None for linear models
 
 
 def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
@@ -203,10 +196,7 @@ def _train(
 
 
 def _outcome(
-    config: ml_collections.ConfigDict,
-    data: Data,
-    values: np.ndarray,
-    paths: dict[str, np.ndarray],
+    config: ml_collections.ConfigDict, data: Data, values: np.ndarray, paths: dict[str, np.ndarray]
 ) -> Outcome:
     """Returns one pair's outcome from its measures [stops, measures] and paths [alphas]."""
     rows = [
@@ -228,10 +218,7 @@ def _outcome(
 
 
 def run(
-    group: list[Point],
-    data: dict[str, Data],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, Data], directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
     """Trains and measures the pairs of a group, or answers the question on influence."""
     config = group[0].config

@@ -39,25 +39,15 @@ RANGES = ("loss_gap_below", "loss_gap_above")
 
 
 class Decay(NamedTuple):
-    """A quantity against m.
+    """A quantity against m."""
 
-    Attributes:
-        exponent: b of a m^b through the maxima.
-        factor: a.
-        low: lower end of the 95 % interval of b, by subsampling.
-        high: upper end.
-        log_slope: slope of the logarithms of the maxima.
-        mean_exponent: b through the means.
-        subsampled: b of subsamples; NaN for subsamples without a fit.
-    """
-
-    exponent: float
-    factor: float
-    low: float
-    high: float
-    log_slope: float
-    mean_exponent: float
-    subsampled: Float[np.ndarray, " resamples"]
+    exponent: float  # b of a m^b through the maxima
+    factor: float  # a
+    low: float  # lower end of the 95 % interval of b, by subsampling
+    high: float  # upper end
+    log_slope: float  # slope of the logarithms of the maxima
+    mean_exponent: float  # b through the means
+    subsampled: Float[np.ndarray, " resamples"]  # b of subsamples; NaN for subsamples without a fit
 
 
 def fit_power(

@@ -1,11 +1,11 @@
-"""What leaving an example out changes, predicted by influence functions and by training again.
+"""Effects of leaving an example out, predicted by influence functions and by training again.
 
 For the logistic model with a ridge, L(w) = 1/m sum_j l_j(w) + lambda/2 |w|^2 on m examples, the
 bias among the weights. Without example i the sum has m - 1 terms, still over m, so to first order
 
     w_(-i) - w = 1/m H^{-1} grad l_i(w),    H = Hessian of L at w.
 
-Retraining goes to the optimum too, by Newton's method; all in float64.
+Retraining finds the optimum by Newton's method; all in float64.
 
 Source: Cook and Weisberg (1982); Koh and Liang, Understanding black-box predictions via influence
 functions (2017), section 2.1.
@@ -34,15 +34,10 @@ _Vector = Float[np.ndarray, " d"]
 
 
 class LeaveOneOut(NamedTuple):
-    """One row an example that was left out.
+    """One row an example that was left out."""
 
-    Attributes:
-        predicted: change of the weights by influence functions.
-        retrained: change of the weights by training again.
-    """
-
-    predicted: Float[np.ndarray, "removed d"]
-    retrained: Float[np.ndarray, "removed d"]
+    predicted: Float[np.ndarray, "removed d"]  # change of the weights by influence functions
+    retrained: Float[np.ndarray, "removed d"]  # change of the weights by training again
 
 
 def _slopes(w: _Vector, x: _Matrix, y: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
@@ -82,7 +77,7 @@ def fit(
         y: signs.
         ridge: above 0.
         weights: 1, or 0 for examples that are left out.
-        start: where to begin.
+        start: first weights.
         factor: of the Hessian near the optimum (`scipy.linalg.cho_factor`), to use in every step;
             None makes one in every step.
 
@@ -118,13 +113,13 @@ def fit(
 def leave_one_out(
     x: _Matrix, y: Float[np.ndarray, " m"], ridge: float, removed: Int[np.ndarray, " removed"]
 ) -> tuple[_Vector, LeaveOneOut]:
-    """Returns the optimum on all examples, and how it moves without each of some.
+    """Returns the optimum on all examples, and its changes without each of some.
 
     Args:
         x: inputs, a column of ones among them.
         y: signs.
         ridge: above 0.
-        removed: which examples are left out, one at a time.
+        removed: examples that are left out, one at a time.
     """
     everything = np.ones(len(x))
     w = fit(x, y, ridge, weights=everything, start=np.zeros(x.shape[1]))

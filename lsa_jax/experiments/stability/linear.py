@@ -29,15 +29,10 @@ from lsa_jax.training import LOSSES
 
 
 class LinearModels(NamedTuple):
-    """The models of S and of S'.
+    """The models of S and of S'."""
 
-    Attributes:
-        w: weights of the inputs.
-        b: biases.
-    """
-
-    w: Float[Array, "2 d"]
-    b: Float[Array, "2"]
+    w: Float[Array, "2 d"]  # weights of the inputs
+    b: Float[Array, "2"]  # biases
 
 
 def squared_error(outputs: Float[Array, " n"], signs: Float[Array, " n"]) -> Float[Array, " n"]:

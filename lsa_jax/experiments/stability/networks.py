@@ -41,35 +41,21 @@ _loss = LOSSES["softmax_cross_entropy"]
 
 
 class NetworkLearner(NamedTuple):
-    """A network, trained and evaluated with different statistics.
+    """A network, trained and evaluated with different statistics."""
 
-    Attributes:
-        init: `key -> params`.
-        fixed: `(params at the start, inputs) -> tree` that all models share and none trains.
-        train: `(params, fixed, inputs) -> outputs` on the statistics of the batch.
-        context: `(params, inputs) -> tree`: the statistics for evaluation, from one batch.
-        evaluate: `(params, fixed, context, inputs) -> outputs`.
-    """
-
-    init: Callable
-    fixed: Callable
-    train: Callable
-    context: Callable
-    evaluate: Callable
+    init: Callable  # `key -> params`
+    fixed: Callable  # `(params at the start, inputs) -> tree` that all models share and none trains
+    train: Callable  # `(params, fixed, inputs) -> outputs` on the statistics of the batch
+    context: Callable  # `(params, inputs) -> tree`: the statistics for evaluation, from one batch
+    evaluate: Callable  # `(params, fixed, context, inputs) -> outputs`
 
 
 class Members(NamedTuple):
-    """Both models of a pair between two updates; arrays are [2, ...].
+    """Both models of a pair between two updates; arrays are [2, ...]."""
 
-    Attributes:
-        params: of both models.
-        opt_state: the optimiser's.
-        finite: False once a loss was not finite.
-    """
-
-    params: Tree
-    opt_state: Tree
-    finite: Bool[Array, "2"]
+    params: Tree  # of both models
+    opt_state: Tree  # the optimiser's
+    finite: Bool[Array, "2"]  # False once a loss was not finite
 
 
 def make_learner(

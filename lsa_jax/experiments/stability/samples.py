@@ -37,28 +37,21 @@ MEASURES = (*QUANTITIES, "train_loss", "test_loss", "train_error", "test_error")
 
 
 class ExamplePool(NamedTuple):
-    """The one copy of the examples that all samples point into.
+    """The one copy of the examples that all samples point into."""
 
-    Attributes:
-        inputs: [n, ...], the training pool and after it the test examples; bytes or float32.
-        targets: [n] signs or [n, classes] one-hot rows, in the same order.
-    """
-
+    # [n, ...], the training pool and after it the test examples; bytes or float32
     inputs: Shaped[Array | np.ndarray, "n ..."]
+    # [n] signs or [n, classes] one-hot rows, in the same order
     targets: Float[Array | np.ndarray, "n ..."]
 
 
 class Data(NamedTuple):
-    """The examples of all points.
+    """The examples of all points."""
 
-    Attributes:
-        pool: training pool, then test examples; flat rows and signs for linear models, images and
-            one-hot rows for networks.
-        num_train: size of the training pool.
-    """
-
+    # training pool, then test examples; flat rows and signs for linear models, images and
+    # one-hot rows for networks
     pool: ExamplePool
-    num_train: int
+    num_train: int  # size of the training pool
 
 
 def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
@@ -113,19 +106,12 @@ def _check_size(m: int, num_train: int) -> None:
 
 
 class Pair(NamedTuple):
-    """S and S', which share all positions but one.
+    """S and S', which share all positions but one."""
 
-    Attributes:
-        sample: rows of S.
-        position: i, where S' differs.
-        rows: the example at i, of S and of S'.
-        weights: its weight in either: 1, or 0 where it is removed.
-    """
-
-    sample: Int[Array, " m"]
-    position: Int[Array, ""]
-    rows: Int[Array, "2"]
-    weights: Float[Array, "2"]
+    sample: Int[Array, " m"]  # rows of S
+    position: Int[Array, ""]  # i, where S' differs
+    rows: Int[Array, "2"]  # the example at i, of S and of S'
+    weights: Float[Array, "2"]  # its weight in either: 1, or 0 where it is removed
 
 
 def start_key(seed: int) -> Key[Array, ""]:

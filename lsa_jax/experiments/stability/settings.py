@@ -1,4 +1,4 @@
-"""Settings: what one example changes in what SGD learns.
+"""Settings: the effect of one example on the models that SGD learns.
 
 Sources of the defaults: Karp (thesis, 2024), chapter 2 and appendix A.
 """

@@ -1,8 +1,10 @@
-"""What a one-layer Transformer learns of decision lists, by gradient descent on the population.
+"""A one-layer Transformer learns decision lists by gradient descent on the population.
 
 Karp (thesis, 2024), chapter 4: theorem 4.3 (V = cP, W trained), theorem 4.4 (V near cP, both
 trained), figure 4.1 (one step on V), and the question that it leaves open (both trained from a
-random V). Each has a module of its own.
+random V).
+
+No outcomes on test examples are kept: accuracies are of the whole population, which is trained on.
 """
 
 from collections.abc import Callable
@@ -19,8 +21,6 @@ from lsa_jax.experiments.transformers.training import run_training
 from lsa_jax.experiments.transformers.value_step import run_step
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
-
-# Settings in which the replicas of a group may differ.
 
 
 def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
@@ -40,12 +40,9 @@ def run(
     tasks = [make_lists(point.config) for point in group]
     config = group[0].config
     if config.question == "value_random":
-        outcomes = run_training(group, tasks, directory, progress)
-    elif config.question == "value_step":
-        outcomes = [run_step(config, tasks[0])]
-    else:
-        outcomes = [run_theorem(config, tasks[0])]
-    return outcomes
+        return run_training(group, tasks, directory, progress)
+    answer = run_step if config.question == "value_step" else run_theorem
+    return [answer(config, tasks[0])]
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from lsa_jax.checks import integer, number, require
 from lsa_jax.errors import InputError
@@ -21,7 +21,7 @@ _ROUNDINGS = 1000
 
 
 def attention(w: Float[Array, "L L"], sequences: Int[Array, "b n"]) -> Float[Array, "b n n"]:
-    """Returns softmax(X^T W X): entry [i, j] is how much token s_j attends to token s_i.
+    """Returns softmax(X^T W X): entry [i, j] is the attention of token s_j to token s_i.
 
     Columns add up to 1. Token a attends by column a of W alone.
     """
@@ -58,14 +58,14 @@ def mean_loss_at_permutation(
 ) -> Float[Array, ""]:
     """Returns the loss where V = cP, from the n x n attention alone.
 
-    There the logit of pi(s_i) is c times the attention to s_i and those of the other L - n labels
-    are 0, so nothing as long as the vocabulary is made, and pi plays no part.
+    There the logit of pi(s_i) is c times the attention to s_i, and the other L - n logits are 0, so
+    no array as long as the vocabulary is needed.
 
     Args:
         w: W.
         scale: c.
         sequences: of distinct tokens.
-        positions: where every token's label-determining token is.
+        positions: of every token's label-determining token.
     """
     b, n = sequences.shape
     outputs = scale * attention(w, sequences)
@@ -87,7 +87,7 @@ def mean_loss_at_uniform_attention(
 def margins(
     params: Params, sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
 ) -> Float[Array, "b n"]:
-    """Returns how far the label's logit is above the largest other one."""
+    """Returns the label's logit minus the largest other one."""
     outputs = logits(params, sequences)
     right = jnp.take_along_axis(outputs, labels[:, :, None], axis=2)[:, :, 0]
     is_label = jnp.arange(outputs.shape[2])[None, None] == labels[:, :, None]
@@ -96,8 +96,8 @@ def margins(
 
 def strictly_correct(
     params: Params, sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
-) -> Array:
-    """Says of every token [b, n] whether its label alone has the largest logit.
+) -> Bool[Array, "b n"]:
+    """Returns whether the label of every token alone has the largest logit.
 
     A tie is wrong, and so is a margin within rounding: below 1,000 times the rounding of V's
     largest entry.

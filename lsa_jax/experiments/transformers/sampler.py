@@ -1,4 +1,4 @@
-"""Sequences whose every token is labelled by a decision list of its own.
+"""Sequences in which every token is labelled by its own decision list.
 
 Token a has a list L_a of tokens that ends with a. In a sequence without repetition its label is pi
 of the first member of L_a that is present. Tokens are numbered from 0; sequences are uniform over
@@ -21,15 +21,10 @@ from lsa_jax.experiments.transformers.streams import Lists, Seed
 
 
 class DecisionLists(NamedTuple):
-    """A permutation and one list a token; L tokens, lists of up to M.
+    """A permutation and one list a token; L tokens, lists of up to M."""
 
-    Attributes:
-        pi: [L], the label that each token stands for.
-        lists: [L, M]; row a is L_a, which ends with a, and then a again: that changes no label.
-    """
-
-    pi: Int[np.ndarray, " L"]
-    lists: Int[np.ndarray, "L M"]
+    pi: Int[np.ndarray, " L"]  # the label of each token
+    lists: Int[np.ndarray, "L M"]  # row a is L_a, which ends with a, filled up with a
 
 
 def cyclic_lists(
@@ -89,7 +84,7 @@ def make_lists(config: ml_collections.ConfigDict) -> DecisionLists:
 
 
 def list_lengths(lists: Int[np.ndarray, "L M"]) -> Int[np.ndarray, " L"]:
-    """Returns how long every list is, without the repetitions of its token at the end."""
+    """Returns the lengths of the lists, without the filling."""
     return np.argmax(lists == np.arange(len(lists))[:, None], axis=1) + 1
 
 
@@ -101,7 +96,7 @@ def permutation_matrix(pi: Int[np.ndarray, " L"]) -> Float[np.ndarray, "L L"]:
 
 
 def all_sets(vocabulary_size: int, sequence_length: int) -> Int[np.ndarray, "sets n"]:
-    """Returns every set of n tokens once, as a sequence in rising order: [L! / (n! (L - n)!), n].
+    """Returns every set of n tokens once, as a sequence in rising order.
 
     Without positional encoding neither labels nor loss depend on the order, so the mean over these
     is the mean over all sequences.
@@ -122,11 +117,7 @@ def sample_sequences(
 def determining_positions(
     lists: Int[Array | np.ndarray, "L M"], sequences: Int[Array | np.ndarray, "sequences n"]
 ) -> Int[Array, "sequences n"]:
-    """Returns where each token's label-determining token is: the first of its list that is there.
-
-    Returns:
-        Positions in the sequence; `sequences` at these positions are the tokens.
-    """
+    """Returns the position of each token's label-determining token: the first of its list."""
     lists = jnp.asarray(lists)
 
     def of_one(sequence: Int[Array, " n"]) -> Int[Array, " n"]:
@@ -142,7 +133,7 @@ def determining_positions(
 def label_sequences(
     task: DecisionLists, sequences: Int[Array | np.ndarray, "sequences n"]
 ) -> Int[Array, "sequences n"]:
-    """Returns the labels: pi of every token's label-determining token."""
+    """Returns pi of every token's label-determining token."""
     sequences = jnp.asarray(sequences)
     positions = determining_positions(task.lists, sequences)
     return jnp.asarray(task.pi)[jnp.take_along_axis(sequences, positions, axis=1)]
@@ -151,14 +142,7 @@ def label_sequences(
 def presence_probability(
     vocabulary_size: int, sequence_length: int, present: int, absent: int
 ) -> float:
-    """Returns the probability that given tokens are in a sequence and given others are not.
-
-    Args:
-        vocabulary_size: L.
-        sequence_length: n.
-        present: how many tokens must be there.
-        absent: how many others must not.
-    """
+    """Returns the probability that so many tokens are in a sequence and so many others are not."""
     free, open_places = vocabulary_size - present - absent, sequence_length - present
     if free < 0 or open_places < 0:
         return 0.0
@@ -166,12 +150,10 @@ def presence_probability(
 
 
 def least_triple_probability(lists: Int[np.ndarray, "L M"], sequence_length: int) -> float:
-    """Returns delta of assumption 4.3, the one that is needed where V is fixed.
+    """Returns delta of assumption 4.3 for uniform sequences, by counting.
 
     It is the least positive probability, over tokens a, members b of L_a and tokens c that are
     later in L_a or not in it, that a, b and c are in the sequence and b determines a's label.
-
-    Source: Karp (thesis, 2024), assumption 4.3; probabilities by counting, for uniform sequences.
     """
     vocabulary_size = len(lists)
     found = []
@@ -187,8 +169,5 @@ def least_triple_probability(lists: Int[np.ndarray, "L M"], sequence_length: int
 
 
 def least_set_probability(vocabulary_size: int, sequence_length: int) -> float:
-    """Returns delta of assumption 4.4: the probability of every set of n tokens.
-
-    Source: Karp (thesis, 2024), assumption 4.4, for uniform sequences.
-    """
+    """Returns delta of assumption 4.4 for uniform sequences: each set's probability."""
     return 1 / math.comb(vocabulary_size, sequence_length)

@@ -1,8 +1,8 @@
-"""Random streams of this paper's experiments: what is folded into which key."""
+"""Random streams: the numbers that are folded into keys."""
 
 
 class Seed:
-    """Of a seed's key: the lists, which all questions share, and what each one draws beside."""
+    """Of a seed's key. The questions share the lists; each draws the rest by itself."""
 
     LISTS = 0
     VALUES = 1  # training from values that are more or less random

@@ -1,8 +1,8 @@
-"""Gradient descent on the whole population, as theorems 4.3 and 4.4 have it, in float64.
+"""Gradient descent on the whole population, as in theorems 4.3 and 4.4, in float64.
 
 The theorems' lambda_max is read as the largest eigenvalue of the Hessian on the path: at every
-step and half-way to the next. Where a larger one than was assumed turns up, descent starts again
-with it, so that eta = 1 / lambda_max holds on the whole path.
+step and half-way to the next. Where an eigenvalue larger than the assumed one is met, descent
+starts again with it, so that eta = 1 / lambda_max holds on the whole path.
 """
 
 import functools
@@ -39,7 +39,6 @@ from lsa_jax.sweep.experiment import Outcome
 
 # An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.
 _LARGER = 1 + 1e-6
-
 # Relative accuracy of Lanczos.
 _LANCZOS_TOLERANCE = 1e-8
 
@@ -49,41 +48,28 @@ Row = dict[str, float]
 
 
 class Descent(NamedTuple):
-    """What descends, and what the theorem says of it.
+    """A descent and its theorem."""
 
-    Attributes:
-        loss: the population loss, of what is trained, {"w"} or {"w", "v"}, and of `data`.
-        data: all sequences, and what the loss needs of them.
-        start: what is trained, before the first step.
-        fixed: what is not: {"v"} or nothing.
-        c: scale of V.
-        delta: least probability of the assumption.
-        threshold: misclassification implies that the squared gradient in W is above this.
-        steps_per_eigenvalue: the theorem's bound on the steps over lambda_max.
-    """
-
+    # the population loss, of the trained parameters, {"w"} or {"w", "v"}, and of `data`
     loss: Callable[[Params, Data], Array]
-    data: Data
-    start: Params
-    fixed: Params
-    c: float
-    delta: float
-    threshold: float
-    steps_per_eigenvalue: float
+    data: Data  # all sequences, with their labels
+    start: Params  # the trained parameters before the first step
+    fixed: Params  # the others: {"v"} or nothing
+    c: float  # scale of V
+    delta: float  # least probability of the assumption
+    threshold: float  # misclassification implies that the squared gradient in W is above this
+    steps_per_eigenvalue: float  # the theorem's bound on the steps over lambda_max
 
 
 def fixed_value_scale(vocabulary_size: int, sequence_length: int, delta: float) -> float:
-    """Returns c = 4 n^2 log(L) / delta of theorem 4.3.
-
-    Source: Karp (thesis, 2024), theorem 4.3.
-    """
+    """Returns c = 4 n^2 log(L) / delta of theorem 4.3."""
     return 4 * sequence_length**2 * math.log(vocabulary_size) / delta
 
 
 def trained_value_scale(
     sequence_length: int, list_length: int, delta: float, epsilon: float, start_loss: float
 ) -> float:
-    """Returns what c must exceed in theorem 4.4: (4 l sqrt(M/e) + 6 e/n) 10 n^2 / delta + 4 e.
+    """Returns the lower bound on c of theorem 4.4: (4 l sqrt(M/e) + 6 e/n) 10 n^2 / delta + 4 e.
 
     Args:
         sequence_length: n.
@@ -91,31 +77,26 @@ def trained_value_scale(
         delta: least probability of a set of tokens.
         epsilon: e.
         start_loss: the loss at the start; l is the larger of it and 1.
-
-    Source: Karp (thesis, 2024), theorem 4.4.
     """
     slope = 4 * max(1.0, start_loss) * math.sqrt(list_length / epsilon)
     return (slope + 6 * epsilon / sequence_length) * 10 * sequence_length**2 / delta + 4 * epsilon
 
 
 @functools.partial(jax.jit, static_argnames="loss")
-def hessian_product(
-    loss: Callable[[Params, Params], jax.Array], params: Params, data: Params, direction: Params
+def _hessian_product(
+    loss: Callable[[Params, Any], Array], params: Params, data: Any, direction: Params
 ) -> Params:
-    """Computes the Hessian of loss(params, data) in params times a direction shaped like them."""
     gradient = jax.grad(loss)
     return jax.jvp(lambda p: gradient(p, data), (params,), (direction,))[1]
 
 
-def largest_eigenvalue(
-    loss: Callable[[Params, Params], jax.Array], params: Params, data: Params
-) -> float:
+def largest_eigenvalue(loss: Callable[[Params, Any], Array], params: Params, data: Any) -> float:
     """Computes the Hessian's largest (most positive) eigenvalue by Lanczos, without the Hessian.
 
     Args:
         loss: of params and data; compiled once for their shapes.
-        params: where; more than one number. Accuracy is that of their type.
-        data: what else the loss depends on.
+        params: the point; more than one number, whose type sets the accuracy.
+        data: other arguments of the loss.
 
     Raises:
         NumericalError: a product is not finite, or Lanczos does not converge.
@@ -124,28 +105,25 @@ def largest_eigenvalue(
 
     def multiply(vector: np.ndarray) -> np.ndarray:
         direction = unravel(vector.reshape(-1).astype(flat.dtype))
-        found = np.asarray(
-            ravel_pytree(hessian_product(loss, params, data, direction))[0], np.float64
-        )
+        product = ravel_pytree(_hessian_product(loss, params, data, direction))[0]
+        found = np.asarray(product, np.float64)
         if not np.isfinite(found).all():
             raise NumericalError("the Hessian is not finite; lower the learning rate")
         return found
 
-    # Any start that is not orthogonal to the eigenvector does; a fixed one makes runs repeatable.
+    # A fixed start makes runs repeatable; it must only not be orthogonal to the eigenvector.
     start = np.random.default_rng(0).standard_normal(flat.size)
     if not multiply(start).any():
         return 0.0
     operator = scipy.sparse.linalg.LinearOperator((flat.size,) * 2, multiply, dtype=np.float64)
+    options = {"v0": start, "tol": _LANCZOS_TOLERANCE, "return_eigenvectors": False}
     try:
-        values = scipy.sparse.linalg.eigsh(
-            operator, k=1, which="LA", v0=start, tol=_LANCZOS_TOLERANCE, return_eigenvectors=False
-        )
+        return float(scipy.sparse.linalg.eigsh(operator, k=1, which="LA", **options)[0])
     except scipy.sparse.linalg.ArpackError as error:
         raise NumericalError(f"Lanczos on the Hessian: {error}") from None
-    return float(values[0])
 
 
-# Losses take their data as an argument: as constants they would be compiled anew for every point.
+# Data are an argument of the losses: as constants they would be compiled for every point.
 def _fixed_value_loss(params: Params, data: Data) -> Array:
     at = data["sequences"], data["positions"]
     return mean_loss_at_permutation(params["w"], data["c"], *at)
@@ -162,7 +140,6 @@ _loss_and_gradient = jax.jit(
 
 @jax.jit
 def _count_right(params: Params, data: Data) -> Int[Array, ""]:
-    """Counts the tokens, over all sequences, that are right by the strict rule."""
     return jnp.count_nonzero(strictly_correct(params, data["sequences"], data["labels"]))
 
 
@@ -210,7 +187,7 @@ def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists
     def start_at(c: float) -> Params:
         return {"w": jnp.zeros((tokens, tokens)), "v": c * permutation + noise}
 
-    # What c must exceed depends on the loss at the start, which hardly depends on c.
+    # The bound on c depends on the loss at the start, which hardly depends on c.
     c, start_loss = 0.0, 0.0
     while c <= (least := trained_value_scale(n, config.list_length, delta, epsilon, start_loss)):
         c = 1.001 * least
@@ -231,11 +208,9 @@ def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists
 def ordered_columns(
     w: Float[np.ndarray, "L L"], lists: Int[np.ndarray, "L M"]
 ) -> Float[np.ndarray, " L"]:
-    """Says of every token a, by 1 or 0, whether its column of W follows its list.
+    """Returns, for every token a, 1 where its column of W follows its list and 0 elsewhere.
 
-    That is w[a_1] > ... > w[a_m] > w[b] for every b that is not in L_a.
-
-    Source: Karp (thesis, 2024), section 4.3.2.
+    That is w[a_1] > ... > w[a_m] > w[b] for every b that is not in L_a (section 4.3.2).
     """
     found = np.zeros(len(w))
     for a, length in enumerate(list_lengths(lists)):
@@ -256,22 +231,8 @@ def list_weights(w: Float[np.ndarray, "L L"], lists: Int[np.ndarray, "L M"]) -> 
     return {**row, "weight_outside": float(outside.mean() / (len(w) - lists.shape[1]))}
 
 
-class Path(NamedTuple):
-    """One descent.
-
-    Attributes:
-        rows: one a step, from step 0 on.
-        perfect: the first step at which every token of every sequence is right; None where none is.
-        eigenvalue: the largest that was met.
-    """
-
-    rows: list[Row]
-    perfect: int | None
-    eigenvalue: float
-
-
 def _row(params: Params, descent: Descent, task: DecisionLists) -> Row:
-    """Returns the measures of one step; its gradient is left to the caller."""
+    """Returns the measures of one step but for its loss and gradient."""
     w = np.asarray(params["w"])
     row = {
         "accuracy": strict_accuracy({**descent.fixed, **params}, descent.data),
@@ -284,17 +245,15 @@ def _row(params: Params, descent: Descent, task: DecisionLists) -> Row:
     return row
 
 
-def _eigenvalue(descent: Descent, params: Params) -> float:
-    return largest_eigenvalue(descent.loss, params, descent.data)
-
-
 def _walk(
-    config: ml_collections.ConfigDict,
-    task: DecisionLists,
-    descent: Descent,
-    assumed: float,
-) -> Path:
-    """Descends with eta = 1 / `assumed` until a larger eigenvalue is met, or to the end."""
+    config: ml_collections.ConfigDict, task: DecisionLists, descent: Descent, assumed: float
+) -> tuple[list[Row], int | None, float]:
+    """Descends with eta = 1 / `assumed` until a larger eigenvalue is met, or to the end.
+
+    Returns:
+        One row a step; the first step at which every token is right, None where there is none; and
+        the largest eigenvalue.
+    """
     params, rows, perfect, step = descent.start, [], None, 0
     while True:
         loss, gradient = _loss_and_gradient(descent.loss, params, descent.data)
@@ -307,50 +266,42 @@ def _walk(
             jax.tree.map(lambda p, g, part=part: p - part / assumed * g, params, gradient)
             for part in (0.5, 1.0)
         )
-        met = max(_eigenvalue(descent, params), _eigenvalue(descent, half))
+        met = max(largest_eigenvalue(descent.loss, at, descent.data) for at in (params, half))
         rows.append({"step": step, **row, "eigenvalue": met})
         last = config.max_steps if perfect is None else perfect + config.steps_after
         if met > assumed * _LARGER or step == last:
-            return Path(rows, perfect, max(met, assumed))
+            return rows, perfect, max(met, assumed)
         params, step = after, step + 1
 
 
-def descend(config: ml_collections.ConfigDict, task: DecisionLists, descent: Descent) -> Path:
-    """Descends with eta = 1 / lambda_max, the largest eigenvalue on the path that this gives.
+def run_theorem(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
+    """Runs theorem 4.3 or 4.4 at one point and measures its quantities.
 
     Raises:
         NumericalError: a loss or a Hessian is not finite, or Lanczos does not converge.
     """
-    assumed = _eigenvalue(descent, descent.start)
-    while (path := _walk(config, task, descent, assumed)).eigenvalue > assumed:
-        assumed = path.eigenvalue
-    return path
-
-
-def run_theorem(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
-    """Runs theorem 4.3 or 4.4 at one point and measures everything that it speaks of."""
+    fixed = config.question == "value_fixed"
     with jax.enable_x64(True):
-        if config.question == "value_fixed":
-            descent = fixed_value_descent(config, task)
-        else:
-            descent = trained_value_descent(config, task)
-        path = descend(config, task, descent)
-    rows = path.rows
-    losses = np.array([row["loss"] for row in rows])
+        descent = (fixed_value_descent if fixed else trained_value_descent)(config, task)
+        assumed = -np.inf
+        largest = largest_eigenvalue(descent.loss, descent.start, descent.data)
+        while largest > assumed:
+            assumed = largest
+            rows, perfect, largest = _walk(config, task, descent, assumed)
     wrong = [row for row in rows if row["accuracy"] < 1]
     metrics: dict[str, Any] = {
         "delta": descent.delta,
         "c": descent.c,
-        "eigenvalue": path.eigenvalue,
-        "first_perfect": path.perfect,
-        "bound": descent.steps_per_eigenvalue * path.eigenvalue,
+        "eigenvalue": largest,
+        "first_perfect": perfect,
+        "bound": descent.steps_per_eigenvalue * largest,
         "start_accuracy": rows[0]["accuracy"],
         "start_loss": rows[0]["loss"],
-        "largest_rise": float(np.diff(losses).max(initial=-np.inf)),
+        "largest_rise": float(np.diff([row["loss"] for row in rows]).max(initial=-np.inf)),
         "least_slope_ratio": min(row["gradient_norm"] ** 2 for row in wrong) / descent.threshold,
     }
-    if path.perfect is not None:
-        metrics["ordered"] = rows[path.perfect]["ordered"]
-    if config.question == "value_near":
+    if perfect is not None:
+        metrics["ordered"] = rows[perfect]["ordered"]
+    if not fixed:
         metrics["value_distance"] = max(r["value_distance"] for r in rows) / config.epsilon
     return Outcome(metrics, rows)

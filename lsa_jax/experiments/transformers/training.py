@@ -1,8 +1,8 @@
-"""W and V trained together from a V that is more or less random: where does it still succeed?
+"""W and V trained together from a V that is more or less random.
 
-The thesis proves it from V near cP and leaves the rest open. V_0 = c ((1 - r) P + r U), with the
-entries of U uniform on [-1, 1], goes from cP at r = 0 to random at r = 1; W_0 = 0. Gradient descent
-is on the whole population; points that differ in lists, V_0 and c alone run together as replicas.
+The thesis proves success from V near cP and leaves the rest open. V_0 = c ((1 - r) P + r U), with
+the entries of U uniform on [-1, 1], goes from cP at r = 0 to random at r = 1; W_0 = 0. Gradient
+descent is on the whole population; points that differ in lists, V_0 and c alone are replicas.
 """
 
 import functools
@@ -36,19 +36,12 @@ Row = dict[str, Array]
 
 
 class AttentionReplica(NamedTuple):
-    """What is one run's own.
+    """Arrays of one run."""
 
-    Attributes:
-        start: W_0 = 0 and V_0.
-        scale: c.
-        permutation: P.
-        labels: of all sequences.
-    """
-
-    start: Params
-    scale: Float[Array, ""]
-    permutation: Float[Array, "L L"]
-    labels: Int[Array, "sequences n"]
+    start: Params  # W_0 = 0 and V_0
+    scale: Float[Array, ""]  # c
+    permutation: Float[Array, "L L"]  # P
+    labels: Int[Array, "sequences n"]  # of all sequences
 
 
 class AttentionState(NamedTuple):
@@ -61,7 +54,7 @@ class AttentionState(NamedTuple):
 def make_replica(
     config: ml_collections.ConfigDict, task: DecisionLists, sequences: Int[Array, "sequences n"]
 ) -> AttentionReplica:
-    """Returns what is one run's own, from its settings and lists."""
+    """Returns the arrays of one run, from its settings and lists."""
     key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUES)
     shape = (config.vocabulary_size, config.vocabulary_size)
     uniform = jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)

@@ -1,7 +1,7 @@
-"""One step of gradient descent on V at W = 0: how much of P it picks up (figure 4.1).
+"""One step of gradient descent on V at W = 0 and its correlation with P (figure 4.1).
 
 At W = 0 a token attends equally to all tokens of its sequence. There the gradient of the population
-loss follows from how often tokens meet, which is counting; or it is taken over sampled sequences.
+loss follows by counting from how often labels and tokens meet; or it is taken over samples.
 """
 
 import functools
@@ -28,18 +28,17 @@ from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.experiments.transformers.training import make_course
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 
-# Sequences that measures are taken on, unless told otherwise: one step allows for no tenth of it.
+# Default number of sequences for measures: one step is too short to spend a tenth of it on them.
 _MEASURED = 16
 
-# Sequences of which the gradient is taken at once.
+# Sequences per gradient; sums over more of them would not fit into memory.
 _PIECE = 500
 
 
 def label_meetings(task: DecisionLists, sequence_length: int) -> Float[np.ndarray, "L L"]:
     """Returns how often label l and token k meet: sum over tokens a of Pr(y_a = l, and a, k in s).
 
-    Token a has the label pi(a_j) where a and a_j are in the sequence and a_1, ..., a_{j-1} are not;
-    how likely that is together with a third token is counting.
+    Token a has the label pi(a_j) where a and a_j are in the sequence and a_1, ..., a_{j-1} are not.
     """
     tokens = len(task.pi)
     meetings = np.zeros((tokens, tokens))
@@ -61,16 +60,8 @@ def population_gradient(
     """Computes the gradient of the population loss in V at W = 0, without listing sequences.
 
     It is E[(sigma_l - share of labels l) 1[k in s]] / n. The labels' part is exact. The softmax
-    sigma is taken to first order in V, so the error is of the order of V's square: 1e-10 of the
-    softmax' part for entries of 1e-4 and n = 25.
-
-    Args:
-        task: the lists.
-        sequence_length: n.
-        v: V, with entries far below 1.
-
-    Returns:
-        [L, L], float64.
+    sigma is taken to first order in V, whose entries must be far below 1: the error is of the order
+    of V's square, 1e-10 of the softmax' part for entries of 1e-4 and n = 25.
     """
     tokens, n = v.shape[0], sequence_length
     one, two = n / tokens, n * (n - 1) / (tokens * (tokens - 1))
@@ -91,8 +82,8 @@ def sampled_gradient(
     """Computes the gradient in V at W = 0 over sampled sequences.
 
     Returns:
-        The gradient, and the most that any V could get right with W = 0: all tokens of a sequence
-        then have the same prediction, so it is the share of the commonest label.
+        The gradient, and the largest accuracy of any V with W = 0: all tokens of a sequence then
+        have the same prediction, so it is the share of the commonest label.
     """
     lists = jax.tree.map(jnp.asarray, task)
     whole, rest = divmod(num_sequences, _PIECE)
@@ -122,7 +113,7 @@ def _piece_sums(
 
 
 def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[str, float]:
-    """Returns numbers for how much of P is in V.
+    """Returns measures of P in V.
 
     `columns_right`: share of columns k whose largest entry is in row pi(k). `correlation` of the
     entries of V with those of P. `on_mean`, `on_min`: V where P is 1; `off_mean`, `off_max`: V
@@ -150,11 +141,7 @@ def start_of(config: ml_collections.ConfigDict) -> dict[str, Array]:
 def value_after_step(
     config: ml_collections.ConfigDict, task: DecisionLists
 ) -> tuple[Float[np.ndarray, "L L"], dict[str, float]]:
-    """Takes the step of figure 4.1 from V_0 ~ N(0, value_std^2) and W = 0.
-
-    Returns:
-        V after the step, and for a sampled gradient the most that any V could get right.
-    """
+    """Takes the step of figure 4.1; returns V after it, and metrics of a sampled gradient."""
     key, n, v = jax.random.key(config.seed), config.sequence_length, start_of(config)["v"]
     eta = config.vocabulary_size**2 if config.step_size is None else config.step_size
     if config.gradient == "exact":
@@ -167,7 +154,7 @@ def value_after_step(
 
 
 def run_step(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
-    """Takes the step of figure 4.1 at one point and measures what V has picked up."""
+    """Takes the step of figure 4.1 at one point and measures P in V."""
     after, limit = value_after_step(config, task)
     outcome = Outcome({**picked_up(after, task.pi), **limit}, [])
     return _measured(config, task, after, outcome) if config.measures else outcome
@@ -179,9 +166,9 @@ def _measured(
     after: Float[np.ndarray, "L L"],
     outcome: Outcome,
 ) -> Outcome:
-    """Returns an outcome with what is measured at the start and after the step.
+    """Returns an outcome with measures at the start and after the step.
 
-    On sequences of their own, as the exact gradient has none.
+    They have their own sequences, as the exact gradient has none.
     """
     key = jax.random.fold_in(jax.random.key(config.seed), Seed.MEASURED)
     count = config.measured_examples or _MEASURED

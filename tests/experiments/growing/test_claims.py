@@ -69,31 +69,6 @@ def test_losses_that_stay_as_they_were_on_growing_predict_nothing_new():
     assert of(rows, LESS).status == of(rows, COST).status == "condition not met"
 
 
-def test_final_losses_that_differ_by_noise_show_nothing():
-    rng = np.random.default_rng(0)
-    for seeds in (1, 2, 2, 5, 5):
-        if seeds:
-            losses = rng.normal(size=(seeds, 3, 12))
-            ranks = losses.argsort(axis=2).argsort(axis=2)
-            spearman = [[np.corrcoef(r[i], r[2])[0, 1] for r in ranks] for i in (0, 1)]
-            places = losses.argmin(axis=2)
-            regrets = [
-                [(own[2][place[i]] - own[2].min()) / np.ptp(own[2]) for own, place in rows]
-                for rows in [list(zip(losses, places, strict=True))]
-                for i in (0, 1)
-            ]
-            top = (places[:, 0] == 0).astype(float)
-            rows = decided(families(*spearman, regrets[1], regrets[0], top, 0.0))
-            assert not any(status.startswith("shown") for status in statuses(rows))
-
-
-def test_an_early_loss_that_does_not_predict_leaves_the_rest_undecided():
-    rows = decided(families([-0.2, -0.1, -0.15], [0.1, 0.2, 0.15], 0.1, 0.8))
-    assert of(rows, EARLY).status == "not shown"
-    for item in (GROWING, COST, LESS):
-        assert of(rows, item).status == "condition not met"
-
-
 @pytest.mark.parametrize(
     ("numbers", "seeds", "operators"),
     [
@@ -109,16 +84,6 @@ def test_an_early_loss_that_does_not_predict_leaves_the_rest_undecided():
 def test_unsound_families_show_nothing(numbers, seeds, operators):
     rows = decided(numbers, seeds, operators)
     assert statuses(rows) <= {"condition not met", "not run"}
-
-
-def test_one_seed_is_never_more_than_one_seed():
-    rows = decided(families([-0.6], [0.97], [0.0], operators=300), 1, 300)
-    assert of(rows, EARLY).status == "shown of one seed"
-    assert "shown" not in statuses(rows)
-
-
-def test_choices_that_cost_the_same_show_nothing():
-    assert of(decided(families(*GOOD, GOOD[2])), LESS).status == "condition not met"
 
 
 def test_a_correlation_has_the_error_of_its_operators():

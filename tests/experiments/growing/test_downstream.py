@@ -7,7 +7,7 @@ import pytest
 
 from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.experiments.growing import downstream
-from lsa_jax.experiments.growing.downstream import Item, Task
+from lsa_jax.experiments.growing.downstream import Task
 from lsa_jax.experiments.growing.objectives import PAD, SEPARATOR
 from lsa_jax.experiments.growing.text import train_vocabulary
 from lsa_jax.experiments.growing.transformer import Sizes, decoder
@@ -115,16 +115,6 @@ def test_passages_too_short_for_a_last_word_are_left_out_and_some_are_needed(tok
     assert read("a b c", "a d c", "a e c") == (("b",), ("d",))
     with pytest.raises(InputError):
         read("network", "network", "network", "network", "a b c")
-
-
-def test_last_words_are_whole_words_of_held_out_windows(tokenizer):
-    ids = tokenizer.encode("a network is deep. whatev", add_special_tokens=False).ids
-    (task,) = downstream.read_tasks(
-        ("last_word",), None, tokenizer, np.array([ids]), examples=5, answer_tokens=3
-    )
-    assert task.answers == (("deep.",),) and task.first_word
-    assert downstream.is_right(task, 0, tokenizer.encode(" deep and").ids)
-    assert downstream.last_words(["one", "two parts", " . .", "a b c"]) == [Item("a", ("b",))]
 
 
 def test_files_that_hold_no_task_are_refused(tmp_path, tokenizer):

@@ -53,12 +53,11 @@ def test_other_processes_train_the_same_vocabulary(tmp_path):
     assert len(found) == 1
 
 
-def test_words_are_cut_into_what_the_library_cuts_them_into(folder):
+def test_special_tokens_in_a_text_are_known_and_pieces_of_words_are_not(folder):
     document = (folder / "docs" / "a.txt").read_text()
     tokenizer = text.train_vocabulary([document], "wordpiece", VOCABULARY)
     tokens = tokenizer.encode("The LOBSTER lives, ##e").tokens
-    assert tokens[:3] == ["the", "lobster", "lives"]
-    assert "##e" not in tokens[3:]  # in a text it is no piece of a word
+    assert tokens[:3] == ["the", "lobster", "lives"] and "##e" not in tokens[3:]
     assert tokenizer.encode("[MASK]").ids == [MASK]
 
 

@@ -165,36 +165,6 @@ def test_paths_have_their_ends_at_the_models_and_go_on_beyond_them(make, pool, s
             np.testing.assert_allclose(accuracy, right[rows].mean(), rtol=1e-5)
 
 
-def test_statistics_on_a_path_lie_between_those_of_the_ends_or_are_those_of_s(make, pool):
-    """A network that answers 0 where the mean is on one side of the ends' middle, else 1."""
-    (x, labels), pair, members = rows_of(pool), pair_of(), members_of()
-    ends = [x[np.asarray(networks.member(pair, which)[0])[:10]].mean(axis=0) for which in (0, 1)]
-    at = int(np.abs(ends[0] - ends[1]).argmax())
-    middle, sign = (ends[0] + ends[1])[at] / 2, np.sign(ends[0] - ends[1])[at]
-
-    def evaluate(params, fixed, context, x):
-        near_s = sign * (context["mean"][at] - middle)
-        return jnp.broadcast_to(jnp.stack([near_s, -near_s, -10.0 + 0 * near_s])[None], (len(x), C))
-
-    learner = LEARNER._replace(evaluate=evaluate)
-    test = labels[NUM_TRAIN:]
-    zero, one = np.mean(test == 0), np.mean(test == 1)
-    assert zero != one
-    for statistics, expected in (
-        ("interpolated", [one, one, zero, zero]),
-        ("recomputed", [zero] * 4),
-    ):
-        config = configure(make, connectivity__num_alphas=4, connectivity__statistics=statistics)
-        found = networks.connect(config, learner, NUM_TRAIN, members, pair, pool, {})
-        np.testing.assert_allclose(found["test_accuracy"], expected, rtol=1e-5)
-
-
-def test_places_on_a_path_have_both_models_among_them(make):
-    places = networks.alphas(configure(make))
-    assert len(places) == 76 and (places[25], places[50]) == (0, 1)
-    np.testing.assert_allclose(places, np.linspace(-1, 2, 76), atol=1e-6)
-
-
 def test_no_variance_is_below_zero_beyond_the_ends_and_means_may_be():
     tree = {"mean": jnp.array([-1.0, 2.0]), "variance": jnp.array([-0.5, 3.0])}
     found = jax.tree_util.tree_map_with_path(networks._no_negative_variance, tree)

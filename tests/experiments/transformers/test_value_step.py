@@ -69,11 +69,14 @@ def test_samples_give_the_same_gradient_up_to_their_noise(task):
 
 
 def test_a_permutation_is_picked_up_whole(task):
-    permutation = permutation_matrix(task.pi)
-    found = picked_up(3 * permutation - 1, task.pi)
+    found = picked_up(3 * permutation_matrix(task.pi) - 1, task.pi)
     assert found["columns_right"] == 1 and found["correlation"] == pytest.approx(1)
-    assert (found["on_min"], found["on_mean"], found["off_max"]) == (2, 2, -1)
-    assert picked_up(-permutation, task.pi)["columns_right"] == 0
+    assert [found[n] for n in ("on_min", "on_mean", "off_mean", "off_max")] == [2, 2, -1, -1]
+    v = np.arange(1.0, L * L + 1).reshape(L, L)
+    on, found = v[task.pi, np.arange(L)], picked_up(v, task.pi)
+    assert (found["on_min"], found["on_mean"]) == (on.min(), on.mean())
+    off = np.setdiff1d(v, on)
+    assert (found["off_mean"], found["off_max"]) == (off.mean(), off.max())
 
 
 def test_figure_4_1_picks_the_permutation_up():
