@@ -66,7 +66,7 @@ def regression(gram, cross, task):
 
 def test_the_kernel_at_the_start_is_that_of_the_network_s_jacobians(shared):
     task, found, _ = shared
-    key = jax.random.fold_in(jax.random.key(0), experiment.Papers.RUN)
+    key = jax.random.fold_in(jax.random.key(0), tasks.RUN)
     start = task.network.init(experiment.init_key(key), (21, 4))
     gram, cross = (
         kernels.empirical_ntk(task.network.apply, start, x, task.train.inputs, method="jacobian")
