@@ -7,7 +7,7 @@ import pytest
 
 from lsa_jax import kernels
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lazy_rich import networks, tasks
+from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.coordinate_check import experiment as coordinate_check
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS as COORDINATES
 from lsa_jax.experiments.lazy_rich.dial import experiment as dial
@@ -66,10 +66,10 @@ def test_settings_that_do_not_fit_together_are_refused(fields, field):
 def test_the_exact_regression_has_the_kernel_of_the_network_s_jacobians(tmp_path):
     sweep = [{"learner": "ntk_finite"}]
     (point,), data, (outcome,) = run(dial, SETTINGS, sweep, tmp_path, ridge=0.3)
-    config, task = point.config, tasks.task_of(point, data)
-    model = networks.build(config)
-    params = networks.initial(config, model, task)
-    x = np.concatenate([tasks.whole(config, which, task[which]).inputs for which in (0, 1)])
+    config, task = point.config, digits.task_of(point, data)
+    model = digits.build(config)
+    params = digits.initial(config, model, task)
+    x = np.concatenate([digits.whole(config, which, task[which]).inputs for which in (0, 1)])
     slopes = jax.tree.leaves(jax.jit(jax.jacrev(model.apply))(params, x))
     flat = [np.reshape(j, (36, 10, -1)) for j in slopes]
     whole = sum(np.einsum("ncp,mcp->nm", j, j) for j in flat) / 10
@@ -101,9 +101,9 @@ def test_steps_of_the_coordinate_check_are_those_of_training(tmp_path, parameter
         coordinate_check, COORDINATES, sweep, tmp_path, progress.append, **fields
     )
     assert progress == [(place + 1) / len(seeds) for place in range(len(seeds))]
-    config, task = points[-1].config, tasks.task_of(points[-1], data)
-    model, key = networks.build(config), tasks.data_key(config)
-    start = model.init(networks.run_key(config), (8, 8, 1))
+    config, task = points[-1].config, digits.task_of(points[-1], data)
+    model, key = digits.build(config), digits.data_key(config)
+    start = model.init(digits.run_key(config), (8, 8, 1))
 
     @jax.jit
     def change(params, x):
@@ -119,9 +119,9 @@ def test_steps_of_the_coordinate_check_are_those_of_training(tmp_path, parameter
         assert len({float(np.ravel(f)[0]) for f in jax.tree.leaves(factors)}) > 1
     for step in range(4):  # of 24 examples, 8 a step: the first come again in the fourth
         index = jnp.asarray(np.arange(8 * step, 8 * step + 8) % 24)
-        batch = tasks.compose(config, 0, task.train, key, index)
+        batch = digits.compose(config, 0, task.train, key, index)
         now = jax.tree.map(lambda p, g, r: np.asarray(p - r * g), now, slope(now, *batch), factors)
-    x, _ = tasks.compose(config, 0, task.train, key, jnp.arange(8))
+    x, _ = digits.compose(config, 0, task.train, key, jnp.arange(8))
     changed = float(np.sqrt(np.mean(np.square(change(now, x)))))
     assert changed > 1e-3
     assert found[-1].metrics["change/outputs"] == pytest.approx(changed, rel=1e-3)
@@ -141,10 +141,10 @@ def test_measures_of_the_coordinate_check_are_on_each_seed_s_backgrounds(tmp_pat
     sweep = [{"optimizer": "sgd", "seed": seed} for seed in (3, 5)]
     points, data, found = run(coordinate_check, COORDINATES, sweep, tmp_path, **fields)
     for point, outcome in zip(points, found, strict=True):
-        task, config = tasks.task_of(point, data), point.config
-        model, key = networks.build(config), tasks.data_key(config)
-        check = coordinate_check.make_check(config, task)(networks.run_key(config), key)
-        x = tasks.compose(config, 0, task.train, key, jnp.arange(24)).inputs
+        task, config = digits.task_of(point, data), point.config
+        model, key = digits.build(config), digits.data_key(config)
+        check = coordinate_check.make_check(config, task)(digits.run_key(config), key)
+        x = digits.compose(config, 0, task.train, key, jnp.arange(24)).inputs
         distance = measures.kernel_distance(model.apply, check.start, check.params, x)
         assert outcome.metrics["kernel_distance"] == pytest.approx(float(distance), rel=1e-3)
 

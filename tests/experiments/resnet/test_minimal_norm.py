@@ -12,7 +12,7 @@ from small_sweeps import maker
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.minimal_norm import experiment, settings
-from lsa_jax.experiments.resnet.minimal_norm.construction import (
+from lsa_jax.experiments.resnet.minimal_norm.experiment import (
     all_inputs,
     enlarge,
     exact_error,

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.resnet.signals import (
+from lsa_jax.experiments.resnet.hierarchical.tasks import (
     paper_parities,
     polynomials,
-    sample_cube,
     signals,
     smooth_hierarchy,
 )
 
 
 def test_the_paper_s_target_is_products_of_neighbours_and_one_parity_of_degree_8(key):
-    x = np.asarray(sample_cube(key, 40, 30))
+    x = np.asarray(jax.random.rademacher(key, (40, 30), jnp.float32))
     assert set(np.unique(x)) == {-1.0, 1.0}
     base, composite = signals(paper_parities(30, 2, 4, 0.3, 0.5), jnp.asarray(x))
     pairs = np.stack([x[:, 2 * i] * x[:, 2 * i + 1] for i in range(15)], axis=1)
@@ -38,7 +37,7 @@ def test_polynomials_of_gaussians_have_mean_0_and_variance_1(key, degree):
 
 def test_smooth_targets_are_functions_of_the_base_signal_s_features(key):
     hierarchy = smooth_hierarchy(key, 6, 3, 2, 1, alpha=0.5)
-    base, composite = signals(hierarchy, sample_cube(key, 7, 6))
+    base, composite = signals(hierarchy, jax.random.rademacher(key, (7, 6), jnp.float32))
     assert base.shape == composite.shape == (7, 3)
     # Degree 1: alpha times a linear map of F with unit rows.
     matrix = np.linalg.lstsq(np.asarray(base), np.asarray(composite) / 0.5, rcond=None)[0]

@@ -18,9 +18,9 @@ from jaxtyping import Array
 
 from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.lazy_rich import networks, tasks
+from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.coordinate_check.report import make_report
-from lsa_jax.experiments.lazy_rich.tasks import TRAIN, DigitsTask, load
+from lsa_jax.experiments.lazy_rich.digits import TRAIN, DigitsTask, load
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Course, course_of
@@ -45,14 +45,14 @@ def make_check(
     config: ml_collections.ConfigDict, task: DigitsTask
 ) -> Callable[[Array, Array], Check]:
     """Returns the compiled function of a run key and a data key."""
-    model, shape = networks.build(config), networks.input_shape(config, task)
+    model, shape = digits.build(config), digits.input_shape(config, task)
     factors = model.rate_factors and model.rate_factors(shape, config.optimizer)
     optimizer = training.make_optimizer(config.optimizer, rate_of(config), rate_factors=factors)
     count = len(task.train.targets)
 
     def examples(key: Array, step: Array) -> Dataset:
         index = (step * config.batch_size + jnp.arange(config.batch_size)) % count
-        return tasks.compose(config, TRAIN, task.train, key, index)
+        return digits.compose(config, TRAIN, task.train, key, index)
 
     def loss(params: dict, start: dict, batch: Dataset) -> Array:
         outputs = model.apply(params, batch.inputs) - model.apply(start, batch.inputs)
@@ -90,11 +90,11 @@ def _course(group: list[Point], task: DigitsTask, checks: list[Check]) -> Course
 
     def fetch(replica: int, index: Array) -> Dataset:
         own = group[replica].config
-        return tasks.compose(own, TRAIN, task.train, tasks.data_key(own), index)
+        return digits.compose(own, TRAIN, task.train, digits.data_key(own), index)
 
     course = course_of(
         training.Measuring(config.measures, config.measured_examples),
-        networks.build(config).apply,
+        digits.build(config).apply,
         start,
         fetch,
         len(task.train.targets),
@@ -115,10 +115,10 @@ def run(
 ) -> list[Outcome]:
     """Takes a few steps at every point of a group, one after the other."""
     del directory  # a few steps are taken again
-    task, found = tasks.task_of(group[0], data), []
+    task, found = digits.task_of(group[0], data), []
     check = make_check(group[0].config, task)
     for done, point in enumerate(group, start=1):
-        found.append(check(networks.run_key(point.config), tasks.data_key(point.config)))
+        found.append(check(digits.run_key(point.config), digits.data_key(point.config)))
         progress(done / len(group))
     course = _course(group, task, found)
     outcomes = []

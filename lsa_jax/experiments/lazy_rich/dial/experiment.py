@@ -14,9 +14,9 @@ import numpy as np
 
 from lsa_jax import kernels, training
 from lsa_jax.data.dataset import best_constant_accuracy
-from lsa_jax.experiments.lazy_rich import networks, tasks
+from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.dial.report import make_report
-from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask, load
+from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, DigitsTask, load
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_test
@@ -36,12 +36,12 @@ def rate_of(config: ml_collections.ConfigDict) -> float:
 
 def _solve(config: ml_collections.ConfigDict, task: DigitsTask, scratch: Path) -> Outcome:
     """Fits the exact regression with the finite NTK of the network at its start."""
-    model = networks.build(config)
+    model = digits.build(config)
     train, test = (
-        tasks.whole(config, which, split)
+        digits.whole(config, which, split)
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
-    kernel = kernels.finite_kernel(model.apply, networks.initial(config, model, task))
+    kernel = kernels.finite_kernel(model.apply, digits.initial(config, model, task))
     gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
     scratch.mkdir(parents=True, exist_ok=True)
     gram_train = gram(train.inputs, path=scratch / "train.npy")
@@ -68,12 +68,12 @@ def run(
     progress: Callable[[float], None],
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single one exactly."""
-    task, config = tasks.task_of(group[0], data), group[0].config
+    task, config = digits.task_of(group[0], data), group[0].config
     if config.learner == "ntk_finite":
         outcomes = with_test([_solve(config, task, directory / SCRATCH)], task.test)
     else:
         rates, linear = [rate_of(point.config) for point in group], config.learner == "linearized"
-        outcomes = networks.train(
+        outcomes = digits.train(
             group,
             task,
             rates,

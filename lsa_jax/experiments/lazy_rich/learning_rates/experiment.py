@@ -6,9 +6,9 @@ Yang et al., Tensor Programs V (arXiv 2203.03466), figure 1, on digits.
 from collections.abc import Callable
 from pathlib import Path
 
-from lsa_jax.experiments.lazy_rich import networks, tasks
+from lsa_jax.experiments.lazy_rich import digits
+from lsa_jax.experiments.lazy_rich.digits import DigitsTask, load
 from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
-from lsa_jax.experiments.lazy_rich.tasks import DigitsTask, load
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
 
@@ -24,9 +24,9 @@ def run(
     A loss that is not finite is an outcome like others here: the rate is too large.
     """
     config = group[0].config
-    outcomes = networks.train(
+    outcomes = digits.train(
         group,
-        tasks.task_of(group[0], data),
+        digits.task_of(group[0], data),
         [point.config.learning_rate for point in group],
         directory,
         progress,

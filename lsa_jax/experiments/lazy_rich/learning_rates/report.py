@@ -9,8 +9,12 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.fields import LABELS
-from lsa_jax.experiments.lazy_rich.learning_rates.best import DEGREE, DEPTH, best_rates
-from lsa_jax.experiments.lazy_rich.learning_rates.claims import make_claims
+from lsa_jax.experiments.lazy_rich.learning_rates.claims import (
+    DEGREE,
+    DEPTH,
+    best_rates,
+    make_claims,
+)
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy

@@ -69,7 +69,7 @@ def score(task: str, learner: str) -> Statistic:
 
     def of_outcomes(values: np.ndarray) -> np.ndarray:
         # Of numbers, the explained share of variance: errors are over the deviation.
-        return values if values.dtype == bool else 1 - values.astype(float) ** 2
+        return values if values.dtype == bool else 100 * (1 - values.astype(float) ** 2)
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(task=task, learner=learner)
@@ -77,7 +77,7 @@ def score(task: str, learner: str) -> Statistic:
         if own.finished.empty:
             return found
         found = found._replace(
-            unit=100.0,
+            unit=100.0 if own.finished["num_classes"].iloc[0] else 1.0,
             error=float(own.finished["score_error"].mean()),
             count=int(own.finished["num_test"].iloc[0]),
             shared=task in _SHARED_TEST,

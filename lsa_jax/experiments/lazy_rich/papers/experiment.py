@@ -20,8 +20,7 @@ from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
-from lsa_jax.experiments.lazy_rich.papers.tasks import PaperTask, stream
-from lsa_jax.experiments.lazy_rich.streams import Papers
+from lsa_jax.experiments.lazy_rich.papers.tasks import POINTS, RIDGE, RUN, PaperTask, stream
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.outcomes import Outcomes, of_errors
 from lsa_jax.reporting.samples import binomial_error
@@ -66,7 +65,7 @@ class _Group:
 
     def __init__(self, config: ml_collections.ConfigDict, task: PaperTask, directory: Path) -> None:
         self._config, self._task, self._directory = config, task, directory
-        self._run_key = stream(config, Papers.RUN)
+        self._run_key = stream(config, RUN)
 
     @cached_property
     def _trained(self) -> tuple[Any, training.History]:
@@ -109,7 +108,7 @@ class _Group:
             self._task.wide.of_transform,
             train.inputs,
             _columns(train.targets),
-            key=stream(self._config, Papers.POINTS),
+            key=stream(self._config, POINTS),
             size=self._task.wide.size,
             updates=settings.updates,
             points=settings.points,
@@ -126,7 +125,7 @@ class _Group:
             raise NumericalError("the kernel is 0 on all training examples: no unit is active")
         gram_test = kernels.gram(kernel, test.inputs, train.inputs)
         targets = _columns(train.targets)
-        key = stream(self._config, Papers.RIDGE)
+        key = stream(self._config, RIDGE)
         ridge = kernels.select_ridge(key, gram_train, targets, self._config.ridge)
         return kernels.regress(gram_train, targets, gram_test, ridge=ridge).predictions, ridge
 

@@ -21,7 +21,6 @@ from lsa_jax import kernels, models, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning import settings as pattern_settings
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task as draw_patterns
-from lsa_jax.experiments.lazy_rich.streams import Papers
 from lsa_jax.experiments.lsa.noise_curves import settings as noise_settings
 from lsa_jax.experiments.lsa.noise_curves import tasks as noise_tasks
 from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
@@ -34,6 +33,9 @@ from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
 _BATCH = 50
+# Streams of a seed's key: examples, filters, the network's training, examples for ridge, gradients.
+TRAIN, TEST, FILTERS = range(3)
+RUN, RIDGE, POINTS = range(10, 13)
 
 
 class WideKernel(NamedTuple):
@@ -117,11 +119,11 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
     sparse = config.sparse
     law = sparse_signal(sparse.k, d, noise_std(sparse.k, 1.0))
     train, test = _on_host(
-        sample(stream(config, Papers.TRAIN), sparse.num_train, law),
-        sample(stream(config, Papers.TEST), sparse.num_test, law),
+        sample(stream(config, TRAIN), sparse.num_train, law),
+        sample(stream(config, TEST), sparse.num_test, law),
     )
     model = threshold_filters(sparse.filters)
-    params = model.init(stream(config, Papers.FILTERS), train.inputs.shape[1:])
+    params = model.init(stream(config, FILTERS), train.inputs.shape[1:])
 
     def of_transform(transform: np.ndarray) -> Callable[..., Array]:
         seen = jnp.asarray(transform, jnp.float32)

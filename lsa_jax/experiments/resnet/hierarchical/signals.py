@@ -14,11 +14,11 @@ from lsa_jax.experiments.resnet.hierarchical.tasks import (
     initial_params,
     make_training,
     order_key,
+    signals,
     trained_function,
 )
 from lsa_jax.experiments.resnet.search import Grid, Search
 from lsa_jax.experiments.resnet.shallow import first_features
-from lsa_jax.experiments.resnet.signals import signals
 
 # Over the mean squared feature: read-outs have more examples than features, but these may be
 # linearly dependent.

@@ -1,25 +1,145 @@
-"""The target, the examples and the network of a point's configuration."""
+"""Hierarchical targets, and the examples and networks of a point's configuration.
 
+H(x) = beta F(x) + alpha G(F(x)), from a base signal F of the inputs and a composite one G of F's
+outputs. The paper's F and G are lists of parities; polynomials of linear features are the smooth
+targets of its theory.
+"""
+
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import ml_collections
-from jaxtyping import Array, Key
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.hierarchical.settings import num_outputs
 from lsa_jax.experiments.resnet.shallow import last_features, shallow
-from lsa_jax.experiments.resnet.signals import (
-    Hierarchy,
-    paper_parities,
-    sample_cube,
-    signals,
-    smooth_hierarchy,
-)
-from lsa_jax.experiments.resnet.streams import Hierarchical
 from lsa_jax.models.model import Model
+
+# Streams of a seed's key, and of the target's.
+_TARGET, _TRAIN, _TEST, _INIT, _ORDER, _PROBE = range(6)
+_BASE, _COMPOSITE = range(2)
+
+
+class Hierarchy(NamedTuple):
+    """A target in two stages.
+
+    Attributes:
+        base: F, from inputs [n, d] to [n, k].
+        composite: G, from F's outputs [n, k] to [n, k].
+        alpha: weight of the composite signal.
+        beta: weight of the base signal.
+    """
+
+    base: Callable[[Array], Array]
+    composite: Callable[[Array], Array]
+    alpha: float
+    beta: float
+
+
+def parities(
+    members: Int[np.ndarray, "k degree"], signs: Shaped[np.ndarray, " k"]
+) -> Callable[[Float[Array, "n c"]], Float[Array, "n k"]]:
+    """Returns z -> (s_1 prod_{j in S_1} z_j, ..., s_k prod_{j in S_k} z_j).
+
+    Args:
+        members: row i holds S_i, numbered from 0.
+        signs: s.
+    """
+
+    def apply(z: Float[Array, "n c"]) -> Float[Array, "n k"]:
+        return jnp.prod(z[:, members], axis=-1) * jnp.asarray(signs, z.dtype)[None]
+
+    return apply
+
+
+def paper_parities(
+    d: int,
+    base_degree: int,
+    composite_degree: int,
+    alpha: float,
+    beta: float = 1.0,
+    k: int | None = None,
+) -> Hierarchy:
+    """Returns F of the products of neighbours, and G of one product with alternating signs.
+
+    With p = base_degree and q = composite_degree, F_i = x_{(i-1)p+1} ... x_{ip} for i = 1 to k, and
+    G_i(y) = (-1)^i y_1 ... y_q. None takes all outputs that there are: k is the whole part of d/p.
+
+    Raises:
+        InputError: F has fewer outputs than G needs.
+
+    Source: Allen-Zhu and Li (2019), section 8.1, with d = 30, p = 2, q = 4, alpha = 0.3; and,
+    but for the signs, eq. 7.1 of the arXiv version, with p = 1 and q = k.
+    """
+    k = d // base_degree if k is None else k
+    if composite_degree > k:
+        raise InputError(
+            f"composite_degree is {composite_degree}; accepted: at most {k}, the outputs of a base "
+            f"signal of degree {base_degree} on d = {d} inputs"
+        )
+    base = np.arange(k * base_degree).reshape(k, base_degree)
+    composite = np.tile(np.arange(composite_degree), (k, 1))
+    signs = (-1.0) ** np.arange(1, k + 1)
+    return Hierarchy(parities(base, np.ones(k)), parities(composite, signs), alpha, beta)
+
+
+def polynomials(
+    directions: Float[Array, "k c"], degree: int
+) -> Callable[[Float[Array, "n c"]], Float[Array, "n k"]]:
+    """Returns z -> He_degree(<w_i, z>) / sqrt(degree!), one output a direction w_i.
+
+    For z of mean 0 and identity covariance and unit directions, outputs have about mean 0 and
+    variance 1: exactly so where <w_i, z> is Gaussian.
+    """
+
+    def apply(z: Float[Array, "n c"]) -> Float[Array, "n k"]:
+        feature = jnp.tensordot(z, directions, axes=(1, 1))
+        before, value = jnp.ones_like(feature), feature
+        for p in range(1, degree):
+            before, value = value, feature * value - p * before
+        return value / math.sqrt(math.factorial(degree))
+
+    return apply
+
+
+def smooth_hierarchy(
+    key: Key[Array, ""],
+    d: int,
+    k: int,
+    base_degree: int,
+    composite_degree: int,
+    alpha: float,
+    beta: float = 1.0,
+) -> Hierarchy:
+    """Draws a hierarchy of polynomials of linear features, directions uniform on the sphere.
+
+    Source: Allen-Zhu and Li (2019), section 2: the concept class, here with one feature an output.
+    """
+    base = _unit_rows(jax.random.fold_in(key, _BASE), (k, d))
+    composite = _unit_rows(jax.random.fold_in(key, _COMPOSITE), (k, k))
+    return Hierarchy(
+        polynomials(base, base_degree), polynomials(composite, composite_degree), alpha, beta
+    )
+
+
+def signals(
+    hierarchy: Hierarchy, x: Float[Array, "n d"]
+) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
+    """Returns beta F(x) and alpha G(F(x)); the target is their sum."""
+    base = hierarchy.base(x)
+    return hierarchy.beta * base, hierarchy.alpha * hierarchy.composite(base)
+
+
+def _unit_rows(key: Key[Array, ""], shape: tuple[int, int]) -> Float[Array, "k c"]:
+    rows = jax.random.normal(key, shape)
+    return rows / jnp.linalg.norm(rows, axis=1, keepdims=True)
 
 
 class HierarchicalTask(NamedTuple):
@@ -44,7 +164,7 @@ def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
 
 def order_key(config: ml_collections.ConfigDict) -> Key[Array, ""]:
     """Returns the key that draws the order of the training examples."""
-    return _stream(config, Hierarchical.ORDER)
+    return _stream(config, _ORDER)
 
 
 def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
@@ -53,12 +173,14 @@ def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
     weights = (config.alpha, config.beta)
     if config.target == "parity":
         return paper_parities(config.d, *degrees, *weights, num_outputs(config))
-    key = _stream(config, Hierarchical.TARGET)
+    key = _stream(config, _TARGET)
     return smooth_hierarchy(key, config.d, num_outputs(config), *degrees, *weights)
 
 
 def _draw(config: ml_collections.ConfigDict, place: int, num_examples: int) -> Dataset:
-    inputs = sample_cube(_stream(config, place), num_examples, config.d)
+    """Draws x uniform on {-1, 1}^d and its target."""
+    shape = (num_examples, config.d)
+    inputs = jax.random.rademacher(_stream(config, place), shape, jnp.float32)
     return Dataset(inputs, sum(signals(make_hierarchy(config), inputs)))
 
 
@@ -66,14 +188,14 @@ def make_task(config: ml_collections.ConfigDict) -> HierarchicalTask:
     """Draws a point's examples."""
     return HierarchicalTask(
         make_hierarchy(config),
-        _draw(config, Hierarchical.TRAIN, config.num_train),
-        _draw(config, Hierarchical.TEST, config.num_test),
+        _draw(config, _TRAIN, config.num_train),
+        _draw(config, _TEST, config.num_test),
     )
 
 
 def draw_probe(config: ml_collections.ConfigDict) -> Dataset:
     """Draws the fresh examples on which read-outs are fitted."""
-    return _draw(config, Hierarchical.PROBE, config.num_probe)
+    return _draw(config, _PROBE, config.num_probe)
 
 
 def make_network(config: ml_collections.ConfigDict) -> Model:
@@ -83,7 +205,7 @@ def make_network(config: ml_collections.ConfigDict) -> Model:
 
 def initial_params(config: ml_collections.ConfigDict) -> Any:
     """Draws the network's parameters, the same for every learner of this seed."""
-    return make_network(config).init(_stream(config, Hierarchical.INIT), (config.d,))
+    return make_network(config).init(_stream(config, _INIT), (config.d,))
 
 
 def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple[str, ...]]:

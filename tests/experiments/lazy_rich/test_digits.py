@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lazy_rich import networks, tasks
+from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
@@ -31,7 +31,7 @@ def point_of(**fields):
 @pytest.fixture(scope="module")
 def read():
     point = point_of()
-    return tasks.task_of(point, tasks.load([point], None))
+    return digits.task_of(point, digits.load([point], None))
 
 
 def test_each_test_image_has_its_copies_and_each_training_image_is_there_once(read):
@@ -45,19 +45,19 @@ def test_each_test_image_has_its_copies_and_each_training_image_is_there_once(re
 
 def test_images_are_read_once_for_each_way_of_preparing_them():
     points = [point_of(seed=0), point_of(seed=1), point_of(**{"data.noise": 0.1})]
-    found = tasks.load(points, None)
+    found = digits.load(points, None)
     assert len(found) == 2
-    assert tasks.task_of(points[0], found) is tasks.task_of(points[1], found)
+    assert digits.task_of(points[0], found) is digits.task_of(points[1], found)
 
 
 def test_an_image_larger_than_its_background_is_refused_as_the_data_are_read():
     with pytest.raises(InputError, match="image_size is 12; accepted: "):
-        tasks.load([point_of(**{"data.image_size": 12})], None)
+        digits.load([point_of(**{"data.image_size": 12})], None)
 
 
 def test_a_digit_is_in_a_corner_of_noise_that_is_its_own(read):
     config = point_of().config
-    images = np.asarray(tasks.whole(config, tasks.TRAIN, read.train).inputs)
+    images = np.asarray(digits.whole(config, digits.TRAIN, read.train).inputs)
     assert images.shape == (24, 11, 11, 1)
     corners, outside = set(), []
     for image, digit in zip(images, np.asarray(read.train.inputs), strict=True):
@@ -71,12 +71,12 @@ def test_a_digit_is_in_a_corner_of_noise_that_is_its_own(read):
     assert len(corners) == 4 and len(outside) == 24
     assert np.std(outside) == pytest.approx(0.5, rel=5 / np.size(outside) ** 0.5)
     # Draws depend on seed, split and example alone.
-    key = tasks.data_key(config)
-    few = tasks.compose(config, tasks.TRAIN, read.train, key, jnp.array([7, 3]))
+    key = digits.data_key(config)
+    few = digits.compose(config, digits.TRAIN, read.train, key, jnp.array([7, 3]))
     np.testing.assert_array_equal(few.inputs, images[[7, 3]])
-    other = tasks.compose(config, tasks.TEST, read.train, key, jnp.array([7, 3]))
+    other = digits.compose(config, digits.TEST, read.train, key, jnp.array([7, 3]))
     assert (other.inputs != few.inputs).any()
-    source = tasks.source(config, tasks.TRAIN, read.train)
+    source = digits.source(config, digits.TRAIN, read.train)
     fetched = source.fetch(source.arrays, {"data_key": key}, jnp.array([7, 3]), jnp.int32(5))
     np.testing.assert_array_equal(fetched.inputs, few.inputs)
 
@@ -85,9 +85,9 @@ def test_rates_rise_over_the_warm_up_s_steps_with_the_factors_of_the_parameteris
     fields = {"parameterization": "mup", "width_factor": 2, "optimizer": "momentum"}
     fields |= {"momentum": 0.5, "schedule": "constant", "warmup_epochs": 2.0, "epochs": 4}
     config = point_of(**fields).config
-    model = networks.build(config)
-    params = networks.initial(config, model, read)
-    rule = networks.optimizer_of(config, model, read, 0.3)
+    model = digits.build(config)
+    params = digits.initial(config, model, read)
+    rule = digits.optimizer_of(config, model, read, 0.3)
     ones, factors = jax.tree.map(jnp.ones_like, params), model.rate_factors((11, 11, 1), "momentum")
     assert len({float(np.ravel(f)[0]) for f in jax.tree.leaves(factors)}) > 1
     state, velocity = rule.init(params), 0.0
@@ -105,7 +105,7 @@ def trained(read, tmp_path_factory):
     group = [point_of(seed=seed, epochs=3, schedule="constant") for seed in (3, 4)]
     measures = ("kernel_distance", "weight_movement")
     return {
-        scale: networks.train(
+        scale: digits.train(
             group,
             read,
             [0.2 * min(scale, 1), 0.1],
@@ -132,7 +132,7 @@ def test_at_a_large_scale_a_network_is_its_linearisation(trained):
 def test_points_of_a_group_have_their_own_rate_seed_and_answers(trained, read, tmp_path):
     point, progress = point_of(seed=4, epochs=3, schedule="constant"), []
     options = {"output_scale": 0.5, "measures": ()}
-    (alone,) = networks.train([point], read, [0.1], tmp_path, progress.append, **options)
+    (alone,) = digits.train([point], read, [0.1], tmp_path, progress.append, **options)
     first, second = trained[0.5]
     for name, value in alone.metrics.items():
         assert second.metrics[name] == pytest.approx(value, rel=1e-4)

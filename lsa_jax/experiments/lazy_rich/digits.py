@@ -1,20 +1,23 @@
-"""The network of the experiments on digits, and the training of points as replicas."""
+"""Digits in a corner of a noisy background, their network, and its training as replicas."""
 
 import functools
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import optax
+from jaxtyping import Array
 
 from lsa_jax import models, training
-from lsa_jax.experiments.lazy_rich import tasks
-from lsa_jax.experiments.lazy_rich.streams import Digits
-from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask
+from lsa_jax.data import backgrounds, images, tasks
+from lsa_jax.data.backgrounds import Composition
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.resizing import resize
 from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.reporting.outcomes import Outcomes
@@ -22,7 +25,90 @@ from lsa_jax.sweep.experiment import Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split
 
+TRAIN, TEST = 0, 1
 NUM_CLASSES = 10
+# Streams of a seed's key: the network and its training, the data.
+_RUN, _DATA = range(2)
+
+
+class DigitsTask(NamedTuple):
+    """Both splits before images lie on their backgrounds: [n, a, a, c] and one-hot targets."""
+
+    train: Dataset
+    test: Dataset
+
+
+def _key(config: ml_collections.ConfigDict) -> str:
+    return json.dumps(config.data.to_dict(), sort_keys=True)
+
+
+def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTask:
+    data = config.data
+    _place(config)  # only to refuse what does not fit, before anything is trained
+    sizes = {"num_train": data.num_train, "num_test": data.num_test}
+    view = tasks.task_view(images.load(data.dataset, data_dir), "all", **sizes)
+
+    def prepared(dataset: Dataset, copies: int) -> Dataset:
+        small = resize(dataset.inputs, data.image_size)
+        return Dataset(jnp.tile(small, (copies, 1, 1, 1)), jnp.tile(dataset.targets, (copies, 1)))
+
+    return DigitsTask(prepared(view.train, 1), prepared(view.test, data.test_copies))
+
+
+def load(points: list[Point], data_dir: Path | None) -> dict[str, DigitsTask]:
+    """Reads the images that the points need, once for each way of preparing them."""
+    return {key: _read(config, data_dir) for key, config in _configs(points).items()}
+
+
+def _configs(points: list[Point]) -> dict[str, ml_collections.ConfigDict]:
+    return {_key(point.config): point.config for point in points}
+
+
+def task_of(point: Point, data: dict[str, DigitsTask]) -> DigitsTask:
+    """Returns the images of a point from those of `load`."""
+    return data[_key(point.config)]
+
+
+def data_key(config: ml_collections.ConfigDict) -> Array:
+    """Returns the key that draws places and backgrounds of a point's seed."""
+    return jax.random.fold_in(jax.random.key(config.seed), _DATA)
+
+
+def _place(config: ml_collections.ConfigDict) -> Composition:
+    data = config.data
+    return Composition(data.image_size, data.background_size, "random_corner", "gaussian")
+
+
+def compose(
+    config: ml_collections.ConfigDict, which: int, part: Dataset, key: Array, index: Array
+) -> Dataset:
+    """Places examples on their backgrounds: a function of (seed, split, example) alone."""
+    own, images_of = jax.random.fold_in(key, which), part.inputs[index]
+    noise = config.data.noise
+    composed = backgrounds.compose(_place(config), own, images_of, index, 0, noise=noise)
+    return Dataset(composed, part.targets[index])
+
+
+def whole(config: ml_collections.ConfigDict, which: int, part: Dataset) -> Dataset:
+    """Returns a point's whole split on its backgrounds."""
+    return compose(config, which, part, data_key(config), jnp.arange(len(part.targets)))
+
+
+def _fetch(
+    config: ml_collections.ConfigDict,
+    which: int,
+    part: Dataset,
+    replica: dict[str, Any],
+    index: Array,
+    epoch: Array,
+) -> Dataset:
+    del epoch  # backgrounds stay as they are
+    return compose(config, which, part, replica["data_key"], index)
+
+
+def source(config: ml_collections.ConfigDict, which: int, part: Dataset) -> training.Source:
+    """Returns a split as a source of batches; a replica has its `data_key`."""
+    return training.Source(part, len(part.targets), functools.partial(_fetch, config, which))
 
 
 def build(config: ml_collections.ConfigDict) -> Model:
@@ -39,7 +125,7 @@ def _build(name: str, width_factor: int, **settings: Any) -> Model:
 
 def run_key(config: ml_collections.ConfigDict) -> jax.Array:
     """Returns the key of a point's training."""
-    return jax.random.fold_in(jax.random.key(config.seed), Digits.RUN)
+    return jax.random.fold_in(jax.random.key(config.seed), _RUN)
 
 
 def initial(config: ml_collections.ConfigDict, model: Model, task: DigitsTask) -> Any:
@@ -114,14 +200,14 @@ def train(
         own = functools.partial(network_params, output_scale=output_scale)
         measuring = measuring._replace(network=own)
     replicas = {
-        "data_key": jnp.stack([tasks.data_key(point.config) for point in group]),
+        "data_key": jnp.stack([data_key(point.config) for point in group]),
         "rate": jnp.asarray(rates, jnp.float32),
     }
-    test = tasks.source(config, TEST, task.test)
+    test = source(config, TEST, task.test)
     _, history = training.train(
         jnp.stack([run_key(point.config) for point in group]),
         model,
-        tasks.source(config, TRAIN, task.train),
+        source(config, TRAIN, task.train),
         training.softmax_cross_entropy,
         lambda replica: optimizer_of(config, model, task, replica["rate"], frozen),
         epochs=config.epochs,
