@@ -1,4 +1,4 @@
-"""What the paper proves of the population gradient, measured along the gradient's own flow.
+"""The paper's lemmas on the population gradient, measured along the gradient's own flow.
 
 Karp et al. (NeurIPS 2021), section 4, lemmas 1 to 3, with the conditions of thesis appendix B.1.3.
 The gradient is computed without sampling (`signal.population`), so nothing here is random.
@@ -35,7 +35,7 @@ def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dic
 
     Args:
         config: of the point.
-        course: one row a time, with what `signal.population.measure` returns.
+        course: one row a time, with the entries of `signal.descent.measure`.
 
     Returns:
         `lemma1_least`, `lemma1_most`: range of -grad . w* while |w.w*| <= H / log(k)^4.

@@ -26,13 +26,7 @@ _SMALLEST = math.exp(_SMALLEST_LOG)
 
 
 class PopulationState(NamedTuple):
-    """Where the recursion stands.
-
-    Attributes:
-        c: w.w*.
-        o: |w_perp|.
-        b: the threshold.
-    """
+    """State of the recursion: c = w.w*, o = |w_perp| and the threshold b."""
 
     c: float
     o: float
@@ -64,9 +58,9 @@ def typical_start(init_scale: float, d: int) -> PopulationState:
 
 
 def measure(state: PopulationState, sigma: float, k: int) -> dict[str, float]:
-    """Returns where the recursion stands, its error, loss and gradient, as `signal_dynamics` does.
+    """Returns state, error, loss and gradient by the names of `signal_dynamics`.
 
-    Beside its measures, `grad_w_perp` is the gradient's component along w_perp / |w_perp|.
+    `grad_w_perp` is the gradient's component along w_perp / |w_perp|.
     """
     gradient = population_gradient(*state, sigma, k)
     return {
@@ -90,17 +84,17 @@ def population_trajectory(
     *,
     steps: Iterable[int],
 ) -> list[dict[str, float]]:
-    """Runs Algorithm 1 on the population gradient: what minibatches of unbounded size would give.
+    """Runs Algorithm 1 on the population gradient, the limit of large minibatches.
 
     Args:
-        start: where it starts.
+        start: the first state.
         rates: eta_w and eta_b.
         sigma: standard deviation of the noise rows' entries.
         k: number of noise rows.
-        steps: after how many steps to measure, increasing.
+        steps: numbers of steps after which to measure, increasing.
 
     Returns:
-        One row a measurement: `step` and what `measure` returns.
+        One row a measurement: `step` and the entries of `measure`.
     """
     rows, state, taken = [], start, 0
     for step in steps:
@@ -117,8 +111,8 @@ class PopulationFlow(NamedTuple):
 
     Attributes:
         times: [n], learning rate times steps.
-        states: where the flow stands then.
-        reached: whether the error came down to the target; it is at the last time, then.
+        states: at these times.
+        reached: whether the error is the target at the last time.
     """
 
     times: Float[np.ndarray, " n"]
@@ -142,12 +136,12 @@ def population_flow(
     near 1 / k), so scipy's LSODA solves it, for log |w_perp| in place of |w_perp|.
 
     Args:
-        start: where it starts; o above 0.
+        start: the first state; o above 0.
         bias_rate_ratio: eta_b / eta_w.
         sigma: standard deviation of the noise rows' entries.
         k: number of noise rows.
         target_error: the misclassification probability at which it ends.
-        duration: the time at which it ends where that error is not reached.
+        duration: the time at which it ends otherwise.
 
     Raises:
         NumericalError: the solver gave up.

@@ -39,7 +39,7 @@ _EXTENSIONS = {
 
 _NOTE = (
     "Means over seeds, ± their standard deviation; a claim is shown when all of its 95 % interval, "
-    "over seeds and test examples, is where the paper says. A rank correlation (Spearman's, over a "
+    "over seeds and test examples, is in the paper's range. A rank correlation (Spearman's, over a "
     f"run's evaluations) counts from {TOGETHER:g} up. The paper draws these curves without "
     "printing numbers."
 )
