@@ -143,7 +143,8 @@ def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
     points = make_small([{"learner": "ntk_infinite", "seed": 0}])
     fractions = []
     (first,) = run(points, tmp_path, fractions.append).values()
-    assert (np.diff(fractions) >= 0).all() and 0 < fractions[0] and fractions[-1] == 1
+    # The symmetric matrix of 24 images is as much work as that with 12 others.
+    assert fractions == pytest.approx([0.5, 1.0])
     matrices = sorted(tmp_path.glob(f"{points[0].id}/scratch/*.npy"))
     assert [np.load(file, mmap_mode="r").shape for file in matrices] == [(12, 24), (24, 24)]
     before = [file.stat().st_mtime_ns for file in matrices]

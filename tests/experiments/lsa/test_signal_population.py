@@ -52,6 +52,13 @@ def expect(function, scale, kinks=()):
     )[0]
 
 
+@pytest.mark.parametrize("threshold", [-1.3, 0.0, 2.5])
+def test_the_variance_of_a_row_is_that_of_quadrature(threshold):
+    """Too small a variance would make sums inaccurate, too large a one slow."""
+    variance = expect(lambda u: phi(u, -threshold) ** 2, 1.0, (-threshold, threshold))
+    assert population._row_variance(threshold) == pytest.approx(variance, rel=1e-10)
+
+
 @pytest.mark.parametrize("b", [-0.2, 0.1])
 def test_with_one_noise_row_it_is_a_gaussian_integral(b):
     c, o, sigma = 0.4, 0.3, 0.8

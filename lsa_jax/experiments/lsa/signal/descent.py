@@ -168,17 +168,22 @@ def population_flow(
     return PopulationFlow(solution.t, [state_of(y) for y in solution.y.T], solution.status == 1)
 
 
+def bias_rate_ratio(config: ml_collections.ConfigDict) -> float:
+    """Returns eta_b / eta_w of the settings; None stands for the paper's 1 / k."""
+    ratio = config.bias_learning_rate_ratio
+    return 1 / config.k if ratio is None else ratio
+
+
 def flow_to_target(config: ml_collections.ConfigDict) -> tuple[PopulationFlow, float]:
     """Follows the flow that an experiment's settings describe, from a typical start.
 
     Returns:
         The flow, and sigma, the standard deviation of the noise rows' entries.
     """
-    ratio = config.bias_learning_rate_ratio
     sigma = noise_std(config.k, config.noise_scale)
     flow = population_flow(
         typical_start(config.init_scale, config.d),
-        1 / config.k if ratio is None else ratio,
+        bias_rate_ratio(config),
         sigma,
         config.k,
         target_error=config.target_error,

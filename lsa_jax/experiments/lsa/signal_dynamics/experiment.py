@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
+from lsa_jax.experiments.lsa.signal.descent import bias_rate_ratio
 from lsa_jax.experiments.lsa.signal.networks import (
     draw_examples,
     make_network,
@@ -67,13 +68,11 @@ class FilterState(NamedTuple):
 
 def make_replica(config: ml_collections.ConfigDict) -> FilterReplica:
     """Returns a run's own numbers, from its settings."""
-    ratio = config.bias_learning_rate_ratio
-    ratio = 1 / config.k if ratio is None else ratio
     return FilterReplica(
         key=jax.random.key(config.seed),
         sigma=jnp.float32(noise_std(config.k, config.noise_scale)),
         learning_rate=jnp.float32(config.learning_rate),
-        bias_learning_rate=jnp.float32(config.learning_rate * ratio),
+        bias_learning_rate=jnp.float32(config.learning_rate * bias_rate_ratio(config)),
     )
 
 
