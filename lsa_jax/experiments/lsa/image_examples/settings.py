@@ -16,7 +16,7 @@ FIELDS: dict[str, Field] = {
         for name, field in settings.FIELDS.items()
         if name.startswith("data.") or name in ("noise", "seed")
     },
-    "sweep.background": Field(("gaussian"), tuple_of(settings.FIELDS["data.background"].kind),
+    "sweep.background": Field(("gaussian",), tuple_of(settings.FIELDS["data.background"].kind),
         "backgrounds"),
     "sweep.placement": Field(
         ("random_location", "random_corner", "fixed_corner"),

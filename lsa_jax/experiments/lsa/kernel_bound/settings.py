@@ -16,7 +16,7 @@ _SEED, _K, _M = integer(0), integer(10), integer(1)
 # fmt: off
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
-    "title": Field("Representation by fixed filters", text(), "heading of the report"),
+    "title": Field("What fixed filters can represent", text(), "heading of the report"),
     "seed": Field(0, _SEED, "draws the initial filters and every example"),
     "learner": Field("kernel", one_of("network", "kernel", "linear"),
         "Algorithm 1, the finite CNTK, or sum_i <w*, X_i> (section 3)"),
