@@ -120,54 +120,6 @@ class PopulationFlow(NamedTuple):
     reached: bool
 
 
-def population_flow(
-    start: PopulationState,
-    bias_rate_ratio: float,
-    sigma: float,
-    k: int,
-    *,
-    target_error: float,
-    duration: float,
-) -> PopulationFlow:
-    """Follows the recursion's limit of small steps, until an error is reached.
-
-    d(c, |w_perp|, b)/dt is minus the population gradient, in b times `bias_rate_ratio`; a step of
-    rate eta is eta units of time. It is stiff (w_perp relaxes at a rate near log(k)^2 / 4, b at one
-    near 1 / k), so scipy's LSODA solves it, for log |w_perp| in place of |w_perp|.
-
-    Args:
-        start: the first state; o above 0.
-        bias_rate_ratio: eta_b / eta_w.
-        sigma: standard deviation of the noise rows' entries.
-        k: number of noise rows.
-        target_error: the misclassification probability at which it ends.
-        duration: the time at which it ends otherwise.
-
-    Raises:
-        NumericalError: the solver gave up.
-    """
-
-    def state_of(y: np.ndarray) -> PopulationState:
-        return PopulationState(float(y[0]), math.exp(max(y[1], _SMALLEST_LOG)), float(y[2]))
-
-    def descent(t: float, y: np.ndarray) -> list[float]:
-        state = state_of(y)
-        gradient = population_gradient(*state, sigma, k)
-        return [-gradient.w_dot_wstar, -gradient.w_perp / state.o, -bias_rate_ratio * gradient.b]
-
-    def excess(t: float, y: np.ndarray) -> float:
-        return misclassification(*state_of(y), sigma, k) - target_error
-
-    excess.terminal = True
-    first = np.array([start.c, math.log(start.o), start.b])
-    solution = solve_ivp(
-        descent, (0.0, duration), first, method="LSODA", rtol=1e-8, atol=1e-12, events=excess
-    )
-    if not solution.success:
-        raise NumericalError(f"the gradient flow at k = {k} was not solved: {solution.message}")
-    return PopulationFlow(solution.t, [state_of(y) for y in solution.y.T], solution.status == 1)
-
-
 def bias_rate_ratio(config: ml_collections.ConfigDict) -> float:
     """Returns eta_b / eta_w of the settings; None stands for the paper's 1 / k."""
     ratio = config.bias_learning_rate_ratio
@@ -175,18 +127,40 @@ def bias_rate_ratio(config: ml_collections.ConfigDict) -> float:
 
 
 def flow_to_target(config: ml_collections.ConfigDict) -> tuple[PopulationFlow, float]:
-    """Follows the flow that an experiment's settings describe, from a typical start.
+    """Follows the recursion's limit of small steps from a typical start, until an error is reached.
+
+    d(c, |w_perp|, b)/dt is minus the population gradient, in b times the ratio of the rates; a step
+    of rate eta is eta units of time. It is stiff (w_perp relaxes at a rate near log(k)^2 / 4, b at
+    one near 1 / k), so scipy's LSODA solves it, for log |w_perp| in place of |w_perp|.
+
+    Args:
+        config: the distribution (`k`, `d`, `noise_scale`), the start (`init_scale`), the rates, and
+            `target_error` or else `duration`, at which the flow ends.
 
     Returns:
         The flow, and sigma, the standard deviation of the noise rows' entries.
+
+    Raises:
+        NumericalError: the solver gave up.
     """
-    sigma = noise_std(config.k, config.noise_scale)
-    flow = population_flow(
-        typical_start(config.init_scale, config.d),
-        bias_rate_ratio(config),
-        sigma,
-        config.k,
-        target_error=config.target_error,
-        duration=config.duration,
-    )
-    return flow, sigma
+    k, ratio, sigma = config.k, bias_rate_ratio(config), noise_std(config.k, config.noise_scale)
+
+    def state_of(y: np.ndarray) -> PopulationState:
+        return PopulationState(float(y[0]), math.exp(max(y[1], _SMALLEST_LOG)), float(y[2]))
+
+    def descent(t: float, y: np.ndarray) -> list[float]:
+        state = state_of(y)
+        gradient = population_gradient(*state, sigma, k)
+        return [-gradient.w_dot_wstar, -gradient.w_perp / state.o, -ratio * gradient.b]
+
+    def excess(t: float, y: np.ndarray) -> float:
+        return misclassification(*state_of(y), sigma, k) - config.target_error
+
+    excess.terminal = True
+    start = typical_start(config.init_scale, config.d)
+    span, first = (0.0, config.duration), np.array([start.c, math.log(start.o), start.b])
+    solution = solve_ivp(descent, span, first, method="LSODA", rtol=1e-8, atol=1e-12, events=excess)
+    if not solution.success:
+        raise NumericalError(f"the gradient flow at k = {k} was not solved: {solution.message}")
+    states, reached = [state_of(y) for y in solution.y.T], solution.status == 1
+    return PopulationFlow(solution.t, states, reached), sigma
