@@ -1,4 +1,4 @@
-r"""Figure 5, Karp et al. 2021, and the placements of thesis B.4: what the images look like.
+r"""Figure 5, Karp et al. 2021, and the placements of thesis B.4: examples of the images.
 
     python -m launch.sweep --config=configs/lsa/fig5_placements.py --workdir=runs/fig5_placements \
         --data_dir=DIR

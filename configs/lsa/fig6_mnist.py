@@ -13,7 +13,7 @@ names 1, 50 and 100), no infinite NTK; needs a GPU.
 choices of it were made after a run: images lie in a fixed corner, as from so few in random ones
 the finite kernels do not learn where to look even without noise; finite kernels are solved
 exactly, as 40 epochs of descent leave them below their accuracy without noise; and with 2 seeds
-every claim was undecided, where the report said that it takes 3 or 4.
+every claim was undecided, and by the report it takes 3 or 4.
 """
 
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
@@ -26,7 +26,7 @@ _SMALL = {
     "data.placement": "fixed_corner",
     "network.epochs": 40,
     "network.schedule": "cosine",
-    # Solved exactly: 40 epochs of descent leave its accuracy without noise below what it has.
+    # Solved exactly: 40 epochs of descent leave its accuracy without noise too low.
     "ntk_finite.method": "regression",
     "sweep.ntk_width_factor": (1, 4),
     "sweep.noise": (0.0, 1.0, 2.0),

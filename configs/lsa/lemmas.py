@@ -4,7 +4,7 @@
 
 Follows Algorithm 1 in the limit of small steps and large minibatches (no sampling: the population
 gradient is computed to rounding) for k = 2^6 to 2^20 noise rows, until the error is 0.01, and
-reduces each trajectory to what the lemmas bound. The trajectories are in trajectories.csv.
+reduces each trajectory to the numbers that the lemmas bound (the trajectories: trajectories.csv).
 
 Lemma 1 is checked with H = 1, where its component along w* is 1/2 by construction, as the bias is
 still about 0, and with H = 2 C2 (C2 = 64), which the proof needs (thesis, p. 99).

@@ -1,4 +1,4 @@
-"""The authors' published implementation: CIFAR-2, with what differs there from the paper.
+"""The authors' published implementation: CIFAR-2, with its differences from the paper.
 
     python -m launch.sweep --config=configs/lsa/reference.py --workdir=runs/reference --data_dir=DIR
 
@@ -15,11 +15,11 @@ Karp et al. 2021, figure 4 (bottom right); DIR holds cifar-10-batches-bin/. Swit
 Others are the defaults here too: backgrounds are drawn with replacement and once for each image,
 batch normalisation uses the statistics of the batch in evaluation as well (of 512 examples, theirs
 of 100), the linearised network is in NTK parameterisation and starts from the network's outputs.
-Choices beside these: model.b_std (a scale for biases), and data.photograph_size=32 for backgrounds
+Further choices: model.b_std (a scale for biases), and data.photograph_size=32 for backgrounds
 of 64 x 64 that are tiled by several photographs.
 For photographs add --config.data.background=photographs --config.data.photographs=plants
 --config.sweep.noise="(0.0, 0.25, 0.5, 0.75, 1.0)".
-Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; needs a GPU. ":small" is that of
+Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; needs a GPU. ":small" is as in
 figure 4, for a CPU. At noise 2 the background has standard deviation 4 here.
 """
 

@@ -6,7 +6,7 @@ Algorithm 1 with eta_w = 0.1, eta_b = eta_w / k and minibatches of 500 until the
 network is 0.01, and the population gradient's flow, its limit of small steps, over a wider range of
 k. The theorem's noise is noise scale 1; at scales 0.25 and 0.5 the error is within reach of few
 rows and steps. At noise scale 1 the rate 0.1 is too large for w_perp from k of about 8,000 on
-(0.1 log(k)^2 / 4 is above 2), so there the flow says what smaller rates tend to.
+(0.1 log(k)^2 / 4 is above 2), so there the flow is the limit of smaller rates.
 
 Samples are 500 times the steps. Full: minibatches at noise scales 0.25 and 0.5 for k to 2,048, the
 flow for 20 k from 2^4 to 2^20. ":small": minibatches at 0.25, for k to 512, and the flow for eight

@@ -1,9 +1,9 @@
-"""Theorem 2, Karp et al. 2021: few fixed filters cannot represent what one trained filter learns.
+"""Theorem 2, Karp et al. 2021: few fixed filters cannot do the work of one trained filter.
 
     python -m launch.sweep --config=configs/lsa/theorem2.py --workdir=runs/theorem2
 
 Least test error of the finite CNTK that the search finds, over weights and thresholds, against its
-number of filters m, for several draws of the filters; beside it the one-filter CNN after Algorithm
+number of filters m, for several draws of the filters; and the one-filter CNN after Algorithm
 1 on the same distribution: sigma^2 = 1/d with d next to k / log(k)^2, so sigma = log(k) / sqrt(k);
 and the linear classifier that adds up all rows (section 3).
 The CNN takes eta_w = 0.05 and, to need thousands of steps instead of far more, eta_b = 0.03 eta_w

@@ -11,20 +11,14 @@ ever whole in memory. A run that was killed goes on with the tiles and iteration
 ":small": 10,000 images. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.lsa import protocol
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the regression in one of the variants full, small, quick."""
-    return protocol.whole_mnist(
-        variant,
-        {
-            "title": "All of MNIST: the infinite NTK of a CNN, solved exactly",
-            "data.background": "none",
-            "data.background_size": 28,
-            "data.placement": "fixed_corner",
-            "sweep.noise": (0.0,),
-        },
-    )
+get_config = protocol.whole_mnist(
+    {
+        "title": "All of MNIST: the infinite NTK of a CNN, solved exactly",
+        "data.background": "none",
+        "data.background_size": 28,
+        "data.placement": "fixed_corner",
+        "sweep.noise": (0.0,),
+    },
+)

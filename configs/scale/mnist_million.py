@@ -11,25 +11,19 @@ memory for any number of images. A run that was killed goes on with the batches 
 ":small": the 60,000 once, 1,000 centres.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.lsa import protocol
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the regression in one of the variants full, small, quick."""
-    return protocol.whole_mnist(
-        variant,
-        {
-            "title": "A million images of MNIST on Gaussian noise: the infinite NTK, on centres",
-            "data.background": "gaussian",
-            "data.background_size": 42,
-            "data.placement": "random_location",
-            "data.copies": 17,
-            "ntk_infinite.solver": "nystrom",
-            "ntk_infinite.centres": 2000,
-            "ntk_infinite.centre_noise": 0.0,
-            "sweep.noise": (1.0,),
-        },
-        small={"data.copies": 1, "ntk_infinite.centres": 1000},
-    )
+get_config = protocol.whole_mnist(
+    {
+        "title": "A million images of MNIST on Gaussian noise: the infinite NTK, on centres",
+        "data.background": "gaussian",
+        "data.background_size": 42,
+        "data.placement": "random_location",
+        "data.copies": 17,
+        "ntk_infinite.solver": "nystrom",
+        "ntk_infinite.centres": 2000,
+        "ntk_infinite.centre_noise": 0.0,
+        "sweep.noise": (1.0,),
+    },
+    small={"data.copies": 1, "ntk_infinite.centres": 1000},
+)

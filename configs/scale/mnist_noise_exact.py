@@ -8,20 +8,14 @@ of standard deviation 1, as in the right panel of figure 6, which has no infinit
 10,000 images. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.lsa import protocol
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the regression in one of the variants full, small, quick."""
-    return protocol.whole_mnist(
-        variant,
-        {
-            "title": "All of MNIST on Gaussian noise: the infinite NTK of a CNN, solved exactly",
-            "data.background": "gaussian",
-            "data.background_size": 42,
-            "data.placement": "random_location",
-            "sweep.noise": (1.0,),
-        },
-    )
+get_config = protocol.whole_mnist(
+    {
+        "title": "All of MNIST on Gaussian noise: the infinite NTK of a CNN, solved exactly",
+        "data.background": "gaussian",
+        "data.background_size": 42,
+        "data.placement": "random_location",
+        "sweep.noise": (1.0,),
+    },
+)

@@ -4,12 +4,7 @@ from typing import NamedTuple
 
 
 class Retained(NamedTuple):
-    """Percentages of the accuracy without noise that are retained.
-
-    Attributes:
-        noise: the paper's highest.
-        percent: by learner.
-    """
+    """Percentages, by learner, of the accuracy without noise that are left at a noise."""
 
     noise: float
     percent: dict[str, float]

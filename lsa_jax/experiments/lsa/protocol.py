@@ -6,7 +6,7 @@ from typing import Any
 import ml_collections
 
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
-from lsa_jax.sweep.variants import choose, configurations, set_fields
+from lsa_jax.sweep.variants import configurations
 
 _Fields = Mapping[str, Any]
 
@@ -65,6 +65,19 @@ QUICK = _SMALL | {
 }
 
 
+# Figure 6, on all images.
+_WHOLE_MNIST = {
+    "data.dataset": "mnist",
+    "data.image_size": 28,
+    "model.name": "cnn",
+    "model.channels": (8, 16),
+    "ntk_infinite.ridge": (1e-4,),
+    "ntk_infinite.solver": "conjugate_gradients",
+    "sweep.learner": ("ntk_infinite",),
+    "sweep.seed": (0,),
+}
+
+
 def figure4(fields: _Fields, **smaller: _Fields) -> Callable[[str], ml_collections.ConfigDict]:
     """Returns `get_config` of a panel of figure 4.
 
@@ -82,33 +95,16 @@ def figure4(fields: _Fields, **smaller: _Fields) -> Callable[[str], ml_collectio
 
 
 def whole_mnist(
-    variant: str, fields: dict[str, Any], small: dict[str, Any] | None = None
-) -> ml_collections.ConfigDict:
-    """Returns the regression of figure 6's infinite NTK on all of MNIST, half a matrix on disk.
+    fields: _Fields, small: _Fields | None = None
+) -> Callable[[str], ml_collections.ConfigDict]:
+    """Returns `get_config` of figure 6's infinite NTK on all of MNIST, half a matrix on disk.
 
     Args:
-        variant: "full", "small" (10,000 images) or "quick" (tests).
         fields: title, background, solver.
-        small: the fields that "small" changes instead.
-
-    Raises:
-        InputError: there is no such variant, or no such field.
+        small: the fields that "small" changes; None means 10,000 images.
     """
-    config = set_fields(
-        SETTINGS.default_config(),
-        {
-            "data.dataset": "mnist",
-            "data.image_size": 28,
-            "model.name": "cnn",
-            "model.channels": (8, 16),
-            "ntk_infinite.ridge": (1e-4,),
-            "ntk_infinite.solver": "conjugate_gradients",
-            "sweep.learner": ("ntk_infinite",),
-            "sweep.seed": (0,),
-            **fields,
-        },
-    )
     quick = {"data.num_train": 200, "data.num_test": 100}
-    if config.ntk_infinite.solver == "nystrom":
+    if fields.get("ntk_infinite.solver") == "nystrom":
         quick["ntk_infinite.centres"] = 20
-    return choose(config, variant, {"small": small or {"data.num_train": 10_000}, "quick": quick})
+    small = small or {"data.num_train": 10_000}
+    return configurations(SETTINGS, {**_WHOLE_MNIST, **fields}, small=small, quick=quick)

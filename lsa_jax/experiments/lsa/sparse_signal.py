@@ -47,7 +47,7 @@ def noise_std(k: int, noise_scale: float | Float[Array, ""]) -> float | Float[Ar
 
 
 def _checked_features(features: ArrayLike | None, d: int) -> np.ndarray:
-    """Returns the features as [m, d], or raises where they are not orthonormal."""
+    """Returns the features as [m, d]; raises `InputError` unless they are orthonormal."""
     if features is None:
         return np.eye(1, d, dtype=np.float32)
     rows = np.atleast_2d(np.asarray(features, np.float32))
@@ -77,9 +77,8 @@ def sparse_signal(
         k: number of noise rows.
         d: length of a row.
         sigma: standard deviation of the noise (see `noise_std`); may be traced by jax.
-        features: w* as [d], or m <= d orthonormal features as [m, d]. The default is the first
-            basis vector: the noise is rotation invariant, so another w* is the same problem in
-            rotated coordinates.
+        features: w* as [d], or m <= d orthonormal features as [m, d]. The default, the first basis
+            vector, is no restriction: the noise is rotation invariant.
         signal_row: where the signal row is, 0 to k; None draws it uniformly for each example.
 
     Raises:
@@ -115,9 +114,7 @@ def sample(key: Key[Array, ""], num_examples: int, distribution: SparseSignal) -
 
     The k noise rows are N(0, sigma^2 I). With one feature the signal row is y w*, y a fair sign.
     With m features it is sum_i alpha_i w*_i, and y is the sign of sum_i alpha_i. Our law of alpha:
-    independent fair signs over sqrt(m), given that their sum is not zero (no label would belong to
-    it). So the signal row always has length 1, both labels are equally likely, |sum_i alpha_i| is
-    at least 1 / sqrt(m), and m = 1 is the case of one feature.
+    independent fair signs over sqrt(m), given that their sum is not zero.
 
     Args:
         key: a function of it and the other arguments alone.

@@ -1,4 +1,4 @@
-"""Random streams of this paper's experiments: what is folded into which key."""
+"""Random streams of this paper's experiments: numbers that are folded into keys."""
 
 
 class NoiseCurves:
@@ -14,7 +14,7 @@ class KernelBound:
 
 
 class Sample:
-    """Of a sample's key: background, the signal's row, rows with signal and which they are."""
+    """Of a sample's key: noise, the signal's row, number and order of positive signs."""
 
     NOISE, ROW, COUNT, ORDER = range(4)
 
@@ -26,6 +26,6 @@ class SignalGradient:
 
 
 class SignalDynamics:
-    """Of a seed's key: the start, the minibatches, the test examples, those measured on."""
+    """Of a seed's key: the start, minibatches, test examples, examples for measures."""
 
     INIT, TRAIN, TEST, MEASURED = range(4)

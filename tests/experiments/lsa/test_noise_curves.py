@@ -73,8 +73,9 @@ def test_kernels_are_made_of_the_images_that_networks_are_trained_on():
 
 
 def test_more_noise_changes_only_the_background(tmp_path):
+    names = ("network", "ntk_trained", "ntk_infinite")
     points = make_small(
-        [{"learner": name, "noise": n} for name in learners.LEARNERS for n in (0.0, 1.0)],
+        [{"learner": name, "noise": n} for name in names for n in (0.0, 1.0)],
         **{"data.background_size": 8, "data.placement": "fixed_corner"},
     )
     outcomes = run(points, tmp_path)
@@ -82,7 +83,7 @@ def test_more_noise_changes_only_the_background(tmp_path):
     # The image covers the whole background, so the noise must not matter at all.
     for quiet, loud in zip(found[::2], found[1::2], strict=True):
         assert quiet | {"noise": 1.0} == loud
-    assert [metrics["learner"] for metrics in found[::2]] == list(learners.LEARNERS)
+    assert [metrics["learner"] for metrics in found[::2]] == list(names)
     tests = {outcome.outcomes.test for outcome in outcomes.values()}
     assert len(tests) == 1 and tests != {""}
     for outcome in outcomes.values():
@@ -143,7 +144,8 @@ def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
     points = make_small([{"learner": "ntk_infinite", "seed": 0}])
     fractions = []
     (first,) = run(points, tmp_path, fractions.append).values()
-    assert (np.diff(fractions) >= 0).all() and 0 < fractions[0] and fractions[-1] == 1
+    # The symmetric matrix of 24 images is as much work as that with 12 others.
+    assert fractions == pytest.approx([0.5, 1.0])
     matrices = sorted(tmp_path.glob(f"{points[0].id}/scratch/*.npy"))
     assert [np.load(file, mmap_mode="r").shape for file in matrices] == [(12, 24), (24, 24)]
     before = [file.stat().st_mtime_ns for file in matrices]

@@ -14,7 +14,6 @@ from lsa_jax.experiments.lsa.signal.descent import (
     PopulationState,
     flow_to_target,
     measure,
-    population_flow,
     population_step,
     population_trajectory,
     typical_start,
@@ -50,6 +49,13 @@ def expect(function, scale, kinks=()):
         limit=500,
         epsabs=1e-13,
     )[0]
+
+
+@pytest.mark.parametrize("threshold", [-1.3, 0.0, 2.5])
+def test_the_variance_of_a_row_is_that_of_quadrature(threshold):
+    """Too small a variance would make sums inaccurate, too large a one slow."""
+    variance = expect(lambda u: phi(u, -threshold) ** 2, 1.0, (-threshold, threshold))
+    assert population._row_variance(threshold) == pytest.approx(variance, rel=1e-10)
 
 
 @pytest.mark.parametrize("b", [-0.2, 0.1])
@@ -145,32 +151,34 @@ def test_a_step_along_w_perp_turns_it_round_and_never_underflows():
     assert tiny.o == 0.0
 
 
+def flow_of(**fields):
+    given = {"d": 5, "bias_learning_rate_ratio": None, **fields}
+    return flow_to_target(ml_collections.ConfigDict(given))
+
+
 def test_the_flow_is_the_limit_of_small_steps_and_ends_at_the_error():
-    k, sigma, start = 32, noise_std(32, 0.25), typical_start(1e-3, 5)
-    flow = population_flow(start, 1 / k, sigma, k, target_error=0.05, duration=1e4)
-    assert flow.reached
+    start, k = {"k": 32, "noise_scale": 0.25, "init_scale": 1e-3}, 32
+    flow, sigma = flow_of(**start, target_error=0.05, duration=1e4)
+    assert flow.reached and sigma == noise_std(k, 0.25)
     end = measure(flow.states[-1], sigma, k)
     assert 1 - end["test_accuracy"] == pytest.approx(0.05, abs=1e-6)
     ends = []
     for rate in (0.02, 0.01):
-        steps = round(float(flow.times[-1]) / rate)
-        ends.append(population_trajectory(start, (rate, rate / k), sigma, k, steps=[steps])[0])
+        steps, rates = round(float(flow.times[-1]) / rate), (rate, rate / k)
+        ends += population_trajectory(typical_start(1e-3, 5), rates, sigma, k, steps=[steps])
     for name in ("w_dot_wstar", "b", "train_loss"):
         limit = 2 * ends[1][name] - ends[0][name]  # the error is linear in the rate
         assert end[name] == pytest.approx(limit, rel=2e-3)
 
 
-def test_the_flow_says_when_the_error_is_out_of_reach():
-    flow = population_flow(
-        typical_start(1e-6, 5), 1 / 16, noise_std(16, 1.0), 16, target_error=0.01, duration=1e5
-    )
+def test_the_flow_ends_at_its_duration_where_the_error_is_out_of_reach():
+    fields = {"k": 16, "noise_scale": 1.0, "init_scale": 1e-6, "target_error": 0.01}
+    flow, sigma = flow_of(**fields, duration=1e5)
     assert not flow.reached and flow.times[-1] == 1e5
     # It rests: for so few rows theorem 1 does not hold.
-    gradient = population_gradient(*flow.states[-1], noise_std(16, 1.0), 16)
+    gradient = population_gradient(*flow.states[-1], sigma, 16)
     assert abs(gradient.w_dot_wstar) + abs(gradient.b) < 1e-5
-    assert misclassification(*flow.states[-1], noise_std(16, 1.0), 16) == pytest.approx(
-        0.355, abs=1e-3
-    )
+    assert misclassification(*flow.states[-1], sigma, 16) == pytest.approx(0.355, abs=1e-3)
 
 
 def test_a_typical_start_is_of_one_deviation_along_w_star_and_of_all_others_across():
@@ -183,7 +191,7 @@ def test_a_flow_begins_along_the_gradient_its_threshold_k_times_slower_by_defaul
     k, scale = 64, 0.35
     fields = {"k": k, "d": 5, "noise_scale": scale, "init_scale": 0.2, "duration": 0.01}
     fields |= {"bias_learning_rate_ratio": ratio, "target_error": 1e-3}
-    flow, sigma = flow_to_target(ml_collections.ConfigDict(fields))
+    flow, sigma = flow_of(**fields)
     assert sigma == pytest.approx(scale * math.log(k) / math.sqrt(k))
     assert flow.times[-1] == 0.01 and not flow.reached
     first, last = flow.states[0], flow.states[-1]

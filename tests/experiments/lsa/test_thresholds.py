@@ -15,7 +15,6 @@ from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
     discriminant,
     draw_directions,
     draw_features,
-    first_filters,
     row_covariance,
     search_thresholds,
     separation,
@@ -68,7 +67,7 @@ def test_filters_keep_their_angles_in_the_coordinates_that_begin_with_the_signal
     np.testing.assert_allclose(directions[:, 0], filters[:, 0], atol=1e-12)
     np.testing.assert_allclose(directions @ directions.T, filters @ filters.T, atol=1e-12)
     # The first filters need just the first coordinates.
-    first = first_filters(directions, 1)
+    first = directions[:1, :2]
     assert first.shape == (1, 2) and np.linalg.norm(first) == pytest.approx(1)
     assert draw_directions(key, 8, d).shape == (8, d)
 
@@ -109,7 +108,7 @@ def test_features_of_examples_have_the_mean_and_covariance_of_the_population(key
 
 def test_smaller_designs_see_the_same_examples(key):
     large = Design(draw_directions(key, 3, 6), np.array([0.5, 0.2, 1.0]))
-    small = Design(first_filters(large.directions, 1), large.thresholds[:1])
+    small = Design(large.directions[:1, :2], large.thresholds[:1])
     of_small, of_large = draw_features(key, [small, large], 0.3, k=4, num_examples=5)
     np.testing.assert_allclose(of_small, of_large[:, :2], atol=1e-6)
 
@@ -150,7 +149,7 @@ def test_more_filters_never_do_worse(key):
     directions = draw_directions(key, 6, 8)
     known, last = None, 0.0
     for m in range(1, 7):
-        rows = first_filters(directions, m)
+        rows = directions[:m, : m + 1]
         design = search_thresholds(rows, sigma, k, shares, sweeps=0, starts=1, known=known)
         known, before, last = design.thresholds, last, separation(design, sigma, k)
         assert last >= before * (1 - 1e-6)

@@ -1,4 +1,4 @@
-"""Shows what learners see: images on backgrounds, by kind of background, placement and noise.
+"""The images that learners see, by kind of background, placement and noise.
 
 Karp et al. (NeurIPS 2021), figure 5, and the placements of the thesis, appendix B.4.
 """

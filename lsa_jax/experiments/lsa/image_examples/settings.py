@@ -6,6 +6,7 @@ from lsa_jax.checks import integer, text, tuple_of
 from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.sweep.fields import Field, Settings, experiment_field
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Images on backgrounds", text(), "heading of the report"),
@@ -15,25 +16,19 @@ FIELDS: dict[str, Field] = {
         for name, field in settings.FIELDS.items()
         if name.startswith("data.") or name in ("noise", "seed")
     },
-    "sweep.background": Field(
-        ("gaussian",), tuple_of(settings.FIELDS["data.background"].kind), "backgrounds"
-    ),
+    "sweep.background": Field(("gaussian",), tuple_of(settings.FIELDS["data.background"].kind),
+        "backgrounds"),
     "sweep.placement": Field(
         ("random_location", "random_corner", "fixed_corner"),
         settings.FIELDS["sweep.placement"].kind,
         "placements; distractors have no random_location",
     ),
-    "sweep.std": Field(
-        (0.0, 0.5, 1.0, 1.5, 2.0),
-        settings.FIELDS["sweep.noise"].kind,
-        "Gaussian backgrounds: standard deviations",
-    ),
-    "sweep.intensity": Field(
-        (0.0, 0.25, 0.5, 0.75, 1.0),
-        settings.FIELDS["sweep.noise"].kind,
-        "photographs and distractors: intensities",
-    ),
+    "sweep.std": Field((0.0, 0.5, 1.0, 1.5, 2.0), settings.FIELDS["sweep.noise"].kind,
+        "Gaussian backgrounds: standard deviations"),
+    "sweep.intensity": Field((0.0, 0.25, 0.5, 0.75, 1.0), settings.FIELDS["sweep.noise"].kind,
+        "photographs and distractors: intensities"),
 }
+# fmt: on
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:

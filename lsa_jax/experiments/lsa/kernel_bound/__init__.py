@@ -1,1 +1,1 @@
-"""What no kernel of few features can do (theorem 2)."""
+"""Limits of kernels of few features (theorem 2)."""

@@ -107,9 +107,9 @@ def _next_to_zero(k: int) -> Statistic:
 def _share(own: dict[str, object]) -> Statistic:
     """Returns the statistic of the share of draws that err on the bound or more.
 
-    Its interval begins at the lower end of the exact one of the draws whose test examples are sure
-    of it, and ends at the upper end of that of the draws for which they leave it possible: of all
-    draws at once (Bonferroni), as one exception among few draws refutes the theorem.
+    Its interval begins at the lower end of the exact one over draws whose test examples are sure
+    of it, and ends at the upper end of the one over draws for which it is possible: for all draws
+    at once (Bonferroni), as one exception among few draws refutes the theorem.
     """
 
     def statistic(runs: Runs) -> Sample:
@@ -141,7 +141,7 @@ def _examples(rows: pd.DataFrame) -> int | None:
 def _search_works(k: int) -> Condition:
     """Returns the condition that a kernel of more filters gets below the bound.
 
-    Otherwise the search for weights and thresholds may be what fails.
+    Otherwise the search for weights and thresholds may have failed.
     """
 
     def unmet(runs: Runs) -> str:

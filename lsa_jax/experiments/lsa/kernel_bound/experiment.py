@@ -1,4 +1,4 @@
-"""What fixed filters can represent: the finite CNTK's least error, and a trained filter's.
+"""Representation by fixed filters: the finite CNTK's least error, and a trained filter's.
 
 Karp et al. (NeurIPS 2021), section 5, theorem 2: with sigma^2 = 1 / d and few filters, no weights
 and no thresholds of the kernel in `thresholds` come below an error of 0.1, while Algorithm 1
@@ -27,7 +27,6 @@ from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
     discriminant,
     draw_directions,
     draw_features,
-    first_filters,
     row_covariance,
     search_thresholds,
     separation,
@@ -60,16 +59,15 @@ def choose_designs(group: list[Point]) -> list[Design]:
     Returns:
         One design a point, in the order of the points.
     """
-    config = group[0].config
-    sigma = noise_sigma(config)
+    config, sizes = group[0].config, [point.config.m for point in group]
     key = jax.random.fold_in(jax.random.key(config.seed), KernelBound.FILTERS)
-    directions = draw_directions(key, max(p.config.m for p in group), row_length(config))
+    directions = draw_directions(key, max(sizes), row_length(config))
     designs: dict[int, Design] = {}
     known = None
-    for m in sorted({point.config.m for point in group}):
+    for m in sorted(set(sizes)):
         designs[m] = search_thresholds(
-            first_filters(directions, m),
-            sigma,
+            directions[:m, : m + 1],  # in the coordinates that they and w* span
+            noise_sigma(config),
             config.k,
             config.pass_fractions,
             sweeps=config.search_sweeps if m <= config.search_filters else 0,
@@ -77,7 +75,7 @@ def choose_designs(group: list[Point]) -> list[Design]:
             known=known,
         )
         known = designs[m].thresholds
-    return [designs[point.config.m] for point in group]
+    return [designs[m] for m in sizes]
 
 
 def fit_logistic(
@@ -160,22 +158,17 @@ _SIZES = {
 def _run_kernels(group: list[Point], progress: Callable[[float], None]) -> list[Outcome]:
     config, designs = group[0].config, choose_designs(group)
     progress(0.3)
-    # The smaller kernels' filters and coordinates are the first of the largest.
-    order = sorted(range(len(group)), key=lambda place: group[place].config.m)
-    ordered, sigma = [designs[place] for place in order], noise_sigma(config)
     drawn: dict[int, list[np.ndarray]] = {}
     for done, (stream, size) in enumerate(_SIZES.items(), start=1):
         key = jax.random.fold_in(jax.random.key(config.seed), stream)
-        drawn[stream] = draw_features(
-            key, designs=ordered, sigma=sigma, k=config.k, num_examples=config[size]
-        )
+        sizes = {"k": config.k, "num_examples": config[size]}
+        drawn[stream] = draw_features(key, designs, noise_sigma(config), **sizes)
         progress(0.3 + 0.2 * done)
-    outcomes: dict[int, Outcome] = {}
-    for rank, place in enumerate(order):
-        features = {stream: arrays[rank] for stream, arrays in drawn.items()}
-        outcomes[place] = fit_kernel(group[place].config, designs[place], features)
-    found = [outcomes[place] for place in range(len(group))]
-    return with_test(found, drawn[KernelBound.TEST])
+    outcomes = [
+        fit_kernel(point.config, design, {s: arrays[place] for s, arrays in drawn.items()})
+        for place, (point, design) in enumerate(zip(group, designs, strict=True))
+    ]
+    return with_test(outcomes, drawn[KernelBound.TEST])
 
 
 def network_point(point: Point) -> Point:
@@ -235,18 +228,17 @@ def run(
 ) -> list[Outcome]:
     """Trains a group's networks as replicas, fits the kernels of one seed, or just measures."""
     del data
-    if group[0].config.learner == "network":
-        outcomes = _run_networks(group, directory, progress)
-    elif group[0].config.learner == "linear":
-        outcomes = [Outcome({"test_error": linear_error(point.config)}, []) for point in group]
-    else:
-        outcomes = _run_kernels(group, progress)
-    return outcomes
+    learner = group[0].config.learner
+    if learner == "network":
+        return _run_networks(group, directory, progress)
+    if learner == "linear":
+        return [Outcome({"test_error": linear_error(point.config)}, []) for point in group]
+    return _run_kernels(group, progress)
 
 
 def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    own = {name: config[name] for name in ("learner", "k", "m", "seed")}
-    return {"learner": config.learner, "k": config.k, "d": row_length(config)} | own
+    own = {name: config[name] for name in ("k", "m", "seed")}
+    return {"learner": config.learner, "d": row_length(config)} | own
 
 
 EXPERIMENT = Experiment(

@@ -29,8 +29,8 @@ _SHOWN = {
 }
 
 _NOTE = (
-    "Means over draws of the filters ± their standard deviation. A kernel's test error is that of "
-    "the fit that errs least on validation examples, on fresh examples. The least test error of "
+    "Means over draws of the filters ± their standard deviation. A kernel's test error is the one "
+    "of the fit that errs least on validation examples, on fresh examples. The least test error of "
     "all fits is chosen on the test examples themselves, so it is optimistic. The predicted error "
     "is the discriminant's, were its output normal. The theorem is about all weights and "
     "thresholds; the results are the best that the search found. Its probability of "

@@ -13,43 +13,34 @@ from lsa_jax.sweep.fields import Field, Settings, experiment_field
 
 _SEED, _K, _M = integer(0), integer(10), integer(1)
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("What fixed filters can represent", text(), "heading of the report"),
     "seed": Field(0, _SEED, "draws the initial filters and every example"),
-    "learner": Field(
-        "kernel",
-        one_of("network", "kernel", "linear"),
-        "Algorithm 1, the finite CNTK, or sum_i <w*, X_i> (section 3)",
-    ),
+    "learner": Field("kernel", one_of("network", "kernel", "linear"),
+        "Algorithm 1, the finite CNTK, or sum_i <w*, X_i> (section 3)"),
     # The distribution: sigma^2 = 1 / d.
     "k": Field(1000, _K, "noise rows of an example"),
     "d": Field(None, optional(integer(2)), "length of a row; None takes k / log(k)^2, rounded"),
     "m": Field(1, _M, "filters of the kernel"),
     "num_test": Field(3000, integer(1), "fresh test examples"),
     # The kernel: thresholds by search, weights by discriminant and logistic regression.
-    "pass_fractions": Field(
-        (0.3, 0.1, 0.03, 0.01),
-        tuple_of(number(0, 1, above=True), empty=False),
-        "common thresholds that are tried, as the share of noise rows that pass",
-    ),
+    "pass_fractions": Field((0.3, 0.1, 0.03, 0.01), tuple_of(number(0, 1, above=True), empty=False),
+        "common thresholds that are tried, as the share of noise rows that pass"),
     "search_sweeps": Field(2, integer(0), "rounds of choosing each filter's threshold in turn"),
     "search_starts": Field(3, integer(1), "starts of that search, the best ones"),
     "search_filters": Field(32, integer(1), "kernels of more filters are not searched filterwise"),
     "max_features": Field(4500, integer(1), "kernels with more weights are left out of the sweep"),
     "num_train": Field(3000, integer(1), "examples that logistic regression fits"),
     "num_validation": Field(1500, integer(1), "examples that choose between the fits"),
-    "penalties": Field(
-        (1.0, 0.1, 0.01, 0.001),
-        tuple_of(number(0, above=True), empty=False),
-        "of logistic regression, on the distance from the discriminant",
-    ),
+    "penalties": Field((1.0, 0.1, 0.01, 0.001), tuple_of(number(0, above=True), empty=False),
+        "of logistic regression, on the distance from the discriminant"),
     # The network: Algorithm 1.
     "network.init_scale": Field(1e-6, number(1e-15), "std of the initial filter's entries"),
     "network.learning_rate": Field(0.1, number(0, above=True), "eta_w, rate of the filter"),
-    "network.bias_learning_rate_ratio": Field(
-        None, optional(number(0)), "eta_b / eta_w; None takes the paper's 1 / k"
-    ),
+    "network.bias_learning_rate_ratio": Field(None, optional(number(0)),
+        "eta_b / eta_w; None takes the paper's 1 / k"),
     "network.batch_size": Field(500, integer(1), "fresh examples a step"),
     "network.steps": Field(10_000, integer(1), "steps of gradient descent"),
     "network.eval_every": Field(1000, integer(1), "steps between evaluations"),
@@ -62,6 +53,7 @@ FIELDS: dict[str, Field] = {
     "sweep.network_seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of the networks"),
     "sweep.linear_seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of the linear classifier"),
 }
+# fmt: on
 
 
 def row_length(config: ml_collections.ConfigDict) -> int:

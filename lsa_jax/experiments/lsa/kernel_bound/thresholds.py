@@ -4,11 +4,11 @@
 
 is linear in the features F_j(X) = sum_i X_i 1[|<w_j^0, X_i>| >= t_j] of m fixed random filters. The
 thresholds here are in units of a noise row's own spread, t_j = -b_j / (sigma |w_j^0|), so only the
-direction of w_j^0 matters, and t_j = 0 lets every row pass. What this module uses:
+direction of w_j^0 matters, and t_j = 0 lets every row pass. Three facts are used:
 
 1. F is odd in X and noise rows are symmetric, so y F(X) has at every y the law that F has at y = 1:
    the signal w* in each filter that w* passes, plus a sum over k independent noise rows.
-2. A reflection of what is orthogonal to w* and to all w_j^0 leaves that law unchanged. So the best
+2. Reflecting the space orthogonal to w* and to all w_j^0 leaves that law unchanged. So the best
    weights of any convex loss lie in the span of these m + 1 vectors, and rows are drawn there only:
    coordinates in which w* is the first basis vector and w_j^0 lies in the first j + 1.
 3. The covariance of a noise row's features is known: for a pair of filters it is a moment of two
@@ -69,13 +69,8 @@ def draw_directions(key: Key[Array, ""], m: int, d: int) -> Float[np.ndarray, "m
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def first_filters(directions: Float[np.ndarray, "m r"], m: int) -> Float[np.ndarray, "m2 r2"]:
-    """Returns the first m filters, in the coordinates that they and w* span."""
-    return directions[:m, : m + 1]
-
-
 def signal_features(design: Design, sigma: float) -> Float[np.ndarray, " f"]:
-    """Returns what the signal row adds to the features at y = 1: w* where it passes, else zero."""
+    """Returns the signal row's part of the features at y = 1: w* where it passes, else zero."""
     passes = np.abs(design.directions[:, 0]) >= design.thresholds * sigma
     features = np.zeros_like(design.directions)
     features[:, 0] = passes
@@ -92,7 +87,7 @@ def _pair_moments(
     """Returns P(A), E[x^2; A], E[x y; A] and E[y^2; A] for independent standard normal x and y.
 
     A is the event that |x| >= t1 and |c x + s y| >= t2, with c the correlation and c^2 + s^2 = 1;
-    where s = 0 (the same filter twice) it says nothing of y.
+    where s = 0 (the same filter twice) it does not depend on y.
     """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     s = np.sqrt(np.maximum(1 - correlation**2, 0))[..., None]
@@ -123,7 +118,7 @@ def row_covariance(first: Design, second: Design) -> Float[np.ndarray, "f1 f2"]:
     correlation = np.clip(a @ b.T, -1, 1)
     t1, t2 = np.broadcast_arrays(first.thresholds[:, None], second.thresholds[None])
     p, xx, xy, yy = _pair_moments(correlation, t1, t2)
-    # x is the coordinate along a, y the one along what of b is orthogonal to a.
+    # x is the coordinate along a, y the one along the part of b orthogonal to a.
     across = b[None] - correlation[..., None] * a[:, None]
     length = np.linalg.norm(across, axis=-1, keepdims=True)
     across = np.where(length < 1e-6, 0.0, across / np.maximum(length, 1e-6))
@@ -180,49 +175,6 @@ def candidates(
     return np.concatenate([grid, own * (1 - _MARGIN), own * (1 + _MARGIN)], axis=1)
 
 
-class _Choices(NamedTuple):
-    """All that the search needs to know of every filter at every candidate threshold.
-
-    Attributes:
-        covariance: of a noise row's features, over sigma^2; filters and candidates are one axis.
-        signal: what the signal row adds to them.
-        size: how many candidates a filter has.
-    """
-
-    covariance: Float[np.ndarray, "mc r mc r"]
-    signal: Float[np.ndarray, "mc r"]
-    size: int
-
-
-def _tabulate(
-    directions: Float[np.ndarray, "m r"], choices: Float[np.ndarray, "m c"], sigma: float
-) -> _Choices:
-    design = Design(np.repeat(directions, choices.shape[1], axis=0), choices.ravel())
-    shape = design.directions.shape
-    covariance = row_covariance(design, design).reshape(*shape, *shape)
-    return _Choices(covariance, signal_features(design, sigma).reshape(shape), choices.shape[1])
-
-
-def _gains(table: _Choices, picks: Int[np.ndarray, " m"], index: int) -> Float[np.ndarray, " c"]:
-    """Returns what one filter adds to signal^T covariance^-1 signal at each of its candidates.
-
-    It is what the other filters' features leave unexplained of its own.
-    """
-    others = np.delete(np.arange(len(picks)) * table.size + picks, index)
-    own = index * table.size + np.arange(table.size)
-    dimension = table.signal.shape[1]
-    width = len(others) * dimension
-    solve = _solver(table.covariance[others][:, :, others].reshape(width, width))
-    cross = table.covariance[own][:, :, others].reshape(-1, width)
-    shape = (table.size, dimension, -1)
-    explained = solve(cross.T).T.reshape(shape) @ cross.reshape(shape).swapaxes(1, 2)
-    left = table.covariance[own, :, own] - explained
-    jitter = _JITTER * np.trace(left, axis1=1, axis2=2) + np.finfo(float).tiny
-    left += jitter[:, None, None] * np.eye(dimension)[None]
-    missing = table.signal[own] - (cross @ solve(table.signal[others].ravel())).reshape(shape[:2])
-    return np.sum(missing * np.linalg.solve(left, missing[:, :, None])[:, :, 0], axis=1)
-
-
 def search_thresholds(
     directions: Float[np.ndarray, "m r"],
     sigma: float,
@@ -237,7 +189,7 @@ def search_thresholds(
 
     First each candidate is tried for all filters at once. With sweeps it is also tried for all but
     the first while that one lets every row pass, and from the best of these starts each filter's
-    threshold is then chosen anew, the others' fixed, in turn.
+    threshold is then chosen in turn, the others' fixed.
 
     Args:
         directions: the filters.
@@ -245,7 +197,7 @@ def search_thresholds(
         k: number of noise rows.
         pass_fractions: common thresholds, as the share of noise rows that pass.
         sweeps: rounds of the search filter by filter.
-        starts: how many of the starts are searched from.
+        starts: number of starts that are searched from.
         known: thresholds that an earlier search found for the first m0 filters. Candidates are also
             tried for the other filters alone, so more filters never do worse.
     """
@@ -259,27 +211,58 @@ def search_thresholds(
         kept = np.argmin(np.abs(choices[: len(known)] - known[:, None]), axis=1)
         tried.append(np.concatenate([np.tile(kept, (size, 1)), everything[:, len(known) :]], 1))
 
+    def picked(picks: Int[np.ndarray, " m"]) -> Design:
+        return Design(directions, np.take_along_axis(choices, picks[:, None], axis=1)[:, 0])
+
     def score(picks: Int[np.ndarray, " m"]) -> float:
-        thresholds = np.take_along_axis(choices, picks[:, None], axis=1)[:, 0]
-        return separation(Design(directions, thresholds), sigma, k)
+        return separation(picked(picks), sigma, k)
 
     pool = sorted(np.unique(np.concatenate(tried), axis=0), key=score, reverse=True)
     if sweeps and filters > 1:
-        table = _tabulate(directions, choices, sigma)
-        searched = [_search_in_turn(table, picks, sweeps) for picks in pool[:starts]]
+        # Every filter at every candidate threshold.
+        every = Design(np.repeat(directions, size, axis=0), choices.ravel())
+        shape = every.directions.shape
+        covariance = row_covariance(every, every).reshape(*shape, *shape)
+        signal = signal_features(every, sigma).reshape(shape)
+        searched = []
+        for start in pool[:starts]:
+            picks = start.copy()
+            for index in list(range(filters)) * sweeps:
+                picks[index] = np.argmax(_gains(covariance, signal, picks, index))
+            searched.append(picks)
         pool = sorted(searched, key=score, reverse=True)
-    return Design(directions, np.take_along_axis(choices, pool[0][:, None], axis=1)[:, 0])
+    return picked(pool[0])
 
 
-def _search_in_turn(
-    table: _Choices, picks: Int[np.ndarray, " m"], sweeps: int
-) -> Int[np.ndarray, " m"]:
-    """Chooses each filter's candidate anew, the others' fixed, as often as `sweeps` says."""
-    picks = picks.copy()
-    for _ in range(sweeps):
-        for index in range(len(picks)):
-            picks[index] = np.argmax(_gains(table, picks, index))
-    return picks
+def _gains(
+    covariance: Float[np.ndarray, "mc r mc r"],
+    signal: Float[np.ndarray, "mc r"],
+    picks: Int[np.ndarray, " m"],
+    index: int,
+) -> Float[np.ndarray, " c"]:
+    """Returns a filter's addition to signal^T covariance^-1 signal at each of its candidates.
+
+    It is the part of its features that the other filters' leave unexplained.
+
+    Args:
+        covariance: of a noise row's features, over sigma^2; filters and candidates are one axis.
+        signal: addition of the signal row to them.
+        picks: the candidate of each filter.
+        index: the filter.
+    """
+    size, dimension = len(signal) // len(picks), signal.shape[1]
+    others = np.delete(np.arange(len(picks)) * size + picks, index)
+    own = index * size + np.arange(size)
+    width = len(others) * dimension
+    solve = _solver(covariance[others][:, :, others].reshape(width, width))
+    cross = covariance[own][:, :, others].reshape(-1, width)
+    shape = (size, dimension, -1)
+    explained = solve(cross.T).T.reshape(shape) @ cross.reshape(shape).swapaxes(1, 2)
+    left = covariance[own, :, own] - explained
+    jitter = _JITTER * np.trace(left, axis1=1, axis2=2) + np.finfo(float).tiny
+    left += jitter[:, None, None] * np.eye(dimension)[None]
+    missing = signal[own] - (cross @ solve(signal[others].ravel())).reshape(shape[:2])
+    return np.sum(missing * np.linalg.solve(left, missing[:, :, None])[:, :, 0], axis=1)
 
 
 def draw_features(
@@ -289,7 +272,7 @@ def draw_features(
 
     Args:
         key: of these examples alone.
-        designs: each with the first filters, in the first coordinates, of the last.
+        designs: each with the first filters, in the first coordinates, of the largest one.
         sigma: standard deviation of the noise rows' entries.
         k: number of noise rows.
         num_examples: n.
@@ -317,7 +300,7 @@ def sum_passing_rows(
 def _draw_noise_sums(
     key: Key[Array, ""], designs: list[Design], k: int, num_examples: int
 ) -> list[Float[Array, "n f"]]:
-    dimension = designs[-1].directions.shape[1]
+    dimension = max(design.directions.shape[1] for design in designs)
 
     def one(index: Array) -> list[Array]:
         rows = jax.random.normal(jax.random.fold_in(key, index), (k, dimension))

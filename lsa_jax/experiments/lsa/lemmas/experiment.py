@@ -1,4 +1,4 @@
-"""What the paper proves of the population gradient, measured along the gradient's own flow.
+"""The paper's lemmas on the population gradient, measured along the gradient's own flow.
 
 Karp et al. (NeurIPS 2021), section 4, lemmas 1 to 3, with the conditions of thesis appendix B.1.3.
 The gradient is computed without sampling (`signal.population`), so nothing here is random.
@@ -25,17 +25,12 @@ def _onset(course: pd.DataFrame) -> float:
     return float(np.interp(0.0, slope[last : last + 2], c[last : last + 2]))
 
 
-def _extreme(course: pd.DataFrame, condition: pd.Series, measure: str, extreme: str) -> float:
-    """Returns a measure's smallest or largest value under a condition; NaN where it never holds."""
-    return float(getattr(course.loc[condition, measure], extreme)())
-
-
 def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dict[str, float]:
     """Reduces a trajectory to the numbers that the lemmas bound.
 
     Args:
         config: of the point.
-        course: one row a time, with what `signal.population.measure` returns.
+        course: one row a time, with the entries of `signal.descent.measure`.
 
     Returns:
         `lemma1_least`, `lemma1_most`: range of -grad . w* while |w.w*| <= H / log(k)^4.
@@ -47,27 +42,25 @@ def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dic
         b / (w.w*), times k.
     """
     log_k = math.log(config.k)
-    c = course["w_dot_wstar"]
+    c, descent, in_b = course["w_dot_wstar"], -course["grad_dot_wstar"], course["grad_b"]
     wrong = 1 - course["test_accuracy"] >= config.target_error
-    early = c.abs() <= config.lemma1_constant / log_k**4
+    early = descent[c.abs() <= config.lemma1_constant / log_k**4]
     # Thesis, p. 99: lemma 1 has to last until lemma 3 sets in, for which its H is 2 C2.
-    until_late = c.abs() <= 2 * config.lemma3_constant / log_k**4
-    late = wrong & (c >= config.lemma3_constant / log_k**4)
+    until_late = descent[c.abs() <= 2 * config.lemma3_constant / log_k**4]
     rate = course["grad_w_perp"] / course["w_perp_norm"]
-    return {
-        "lemma1_least": -_extreme(course, early, "grad_dot_wstar", "max"),
-        "lemma1_most": -_extreme(course, early, "grad_dot_wstar", "min"),
-        "lemma1_proof_least": -_extreme(course, until_late, "grad_dot_wstar", "max"),
-        "lemma1_proof_most": -_extreme(course, until_late, "grad_dot_wstar", "min"),
-        "lemma2_least": float(rate.min()),
-        "lemma2_ratio": float(rate.max() / log_k**3),
-        "lemma3_least": _extreme(course, late, "grad_b", "min"),
-        "lemma3_sketch_least": _extreme(
-            course, wrong & (c >= config.k ** (-1 / 8)), "grad_b", "min"
-        ),
+    found = {
+        "lemma1_least": early.min(),
+        "lemma1_most": early.max(),
+        "lemma1_proof_least": until_late.min(),
+        "lemma1_proof_most": until_late.max(),
+        "lemma2_least": rate.min(),
+        "lemma2_ratio": rate.max() / log_k**3,
+        "lemma3_least": in_b[wrong & (c >= config.lemma3_constant / log_k**4)].min(),
+        "lemma3_sketch_least": in_b[wrong & (c >= config.k ** (-1 / 8))].min(),
         "onset_ratio": _onset(course) * log_k**4,
-        "bias_ratio": float((course["b"] / c).max() * config.k),
+        "bias_ratio": (course["b"] / c).max() * config.k,
     }
+    return {name: float(value) for name, value in found.items()}
 
 
 def run(

@@ -167,7 +167,7 @@ def _agrees(
     statistic: Statistic,
     conditions: _Conditions,
 ) -> Claim:
-    """Returns the claim that a number is that of the paper's learner, not of its other one."""
+    """Returns the claim that a number agrees with the paper's learner, not with its other one."""
     margin = min(TOLERANCE, (max(paper.values()) - min(paper.values())) / 2)
     return Claim(
         item=item.format(f"within {margin:.3g}"),

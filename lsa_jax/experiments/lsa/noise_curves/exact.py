@@ -20,7 +20,7 @@ from lsa_jax import kernels, processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import tasks
-from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.reporting import files
@@ -85,11 +85,17 @@ def _learn(
     learn = LEARNERS[config.learner].learn
     assert learn is not None, config.learner
     key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.POINTS)
-    keep = settings.every_update and settings.solver == "cholesky"
-    given = LearningTask(
-        key, train.inputs, train.targets, config.kernel_memory, directory, keep, progress
+    return learn(
+        kernel,
+        settings,
+        train.inputs,
+        train.targets,
+        key=key,
+        memory_limit=config.kernel_memory,
+        directory=directory,
+        keep_matrices=settings.every_update and settings.solver == "cholesky",
+        progress=progress,
     )
-    return learn(kernel, settings, given)
 
 
 def _regress(

@@ -1,7 +1,7 @@
 """How accuracy falls as the background gets noisier: a network, its finite NTK, its infinite NTK.
 
 Karp et al. (NeurIPS 2021), section 6. Learners are compared on the same data: for one seed, the
-images, placements and backgrounds are functions of (seed, split, example), whoever learns.
+images, placements and backgrounds are functions of (seed, split, example) for every learner.
 """
 
 import functools
@@ -31,7 +31,7 @@ from lsa_jax.training.programs import init_key, split
 
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
-    """Reads the images that the points need, once it is known that the devices can share batches.
+    """Reads the images of the points; before it, checks that the devices can share batches.
 
     Raises:
         InputError: data are missing or damaged, or a batch cannot be dealt out over the devices.
@@ -68,7 +68,7 @@ def _follows(config: ml_collections.ConfigDict) -> bool:
 
 
 def _leader(point: Point) -> Point:
-    """Returns the point whose trained parameters a point takes: of most learners, itself."""
+    """Returns the point whose trained parameters a point takes: itself for most learners."""
     if not _follows(point.config):
         return point
     config = point.config.copy_and_resolve_references()
@@ -80,7 +80,7 @@ def _leader(point: Point) -> Point:
 def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: int) -> Model:
     """Returns the network that all learners share, in the learner's parameterisation.
 
-    Equal settings give the same functions, so that what jax compiled for them is found again.
+    Equal settings give the same functions, for which jax compiles once.
     """
     model, family = config.model, families.FAMILIES[config.model.name]
     own = {field: model[field] for field in (*family.fields, "dtype", "w_std", "b_std")}
@@ -128,6 +128,10 @@ def make_optimizer(
     )
 
 
+def _run_key(point: Point) -> Array:
+    return jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.RUN)
+
+
 def train_group(
     group: list[Point],
     task: ImageTask,
@@ -140,18 +144,18 @@ def train_group(
     measuring: training.Measuring | None = None,
     start: bool = False,
 ) -> tuple[Any, training.History]:
-    """Trains a model at every point of a group at once, as the learner's settings say.
+    """Trains a model at every point of a group at once, by the learner's settings.
 
     Args:
         group: points that differ in noise and seed alone.
         task: both splits.
-        trained: what the learner trains.
-        directory: where checkpoints go.
+        trained: the learner's model.
+        directory: of the checkpoints.
         progress: called with the fraction done.
-        loss: `(outputs, targets) -> [n]`; None takes the settings'.
-        metrics: as `training.train` takes them.
-        measuring: as `training.train` takes it; None measures nothing.
-        start: measure before the first epoch too.
+        loss: `(outputs, targets) -> [n]`; None means the settings'.
+        metrics: as `training.Evaluation` takes them.
+        measuring: measures along training; None for none.
+        start: whether to evaluate before the first epoch too.
 
     Returns:
         The trained parameters and the course of training, with an axis of points.
@@ -159,11 +163,8 @@ def train_group(
     config = group[0].config
     settings = config[config.learner]
     steps_per_epoch = -(-len(task.train.targets) // settings.batch_size)
-    keys = [
-        jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.RUN) for point in group
-    ]
     return training.train(
-        jnp.stack(keys),
+        jnp.stack(list(map(_run_key, group))),
         trained.model,
         tasks.source(config, TRAIN, task.train),
         loss or training.LOSSES[settings.loss],
@@ -188,7 +189,7 @@ def train_group(
 def measuring(
     config: ml_collections.ConfigDict, model: Model, trained: Trained
 ) -> training.Measuring:
-    """Returns what the settings have measured of a network, however it is trained."""
+    """Returns the measures of the settings, of a network however it is trained."""
     names, examples = config.measures, config.measured_examples
     return training.Measuring(names, examples, model.apply, network=trained.network)
 
@@ -198,10 +199,10 @@ def _train(
 ) -> list[Outcome]:
     """Trains the network, or its linearisation, of every point of a group at once.
 
-    Then it solves for what follows it, each with the kernel of its own trained network.
+    Then it solves for the points that follow it, each with the kernel of its own trained network.
     """
     leaders = {leader.config.to_json(): leader for leader in map(_leader, group)}
-    points = list(leaders.values())
+    points, places = list(leaders.values()), list(leaders)
     config = points[0].config
     model = build_model(config, config.learner, task.train.targets.shape[1])
     make = LEARNERS[config.learner].trained
@@ -218,10 +219,9 @@ def _train(
         # A linearisation's kernel stays as it is.
         measuring=measuring(config, model, trained) if config.learner == "network" else None,
     )
-    place = {key: replica for replica, key in enumerate(leaders)}
     outcomes, done = [], 0
     for point in group:
-        replica = place[_leader(point).config.to_json()]
+        replica = places.index(_leader(point).config.to_json())
         outcome = training_outcome(history, config, replica)
         if _follows(point.config) and outcome.status == "ok":
             own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
@@ -234,15 +234,10 @@ def _train(
     return outcomes
 
 
-def _init_key(config: ml_collections.ConfigDict) -> Array:
-    """Returns the key that draws the initial parameters of a point's network."""
-    return init_key(jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RUN))
-
-
 def training_outcome(
     history: training.History, config: ml_collections.ConfigDict, replica: int
 ) -> Outcome:
-    """Returns what came out of one replica: its last losses, metrics, and the group's pace."""
+    """Returns one replica's outcome: its last losses and metrics, and the group's pace."""
     rows = [
         {name: v[replica].item() if isinstance(v, np.ndarray) else v for name, v in row.items()}
         for row in history.rows
@@ -267,7 +262,7 @@ def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -
     model = build_model(config, config.learner, task.train.targets.shape[1])
     make_kernel = LEARNERS[config.learner].kernel
     assert make_kernel is not None, config.learner
-    return make_kernel(_init_key(config), model, input_shape)
+    return make_kernel(init_key(_run_key(point)), model, input_shape)
 
 
 def run(
@@ -277,32 +272,22 @@ def run(
     progress: Callable[[float], None],
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single point exactly."""
-    task = tasks.task_of(group[0], data)
-    if is_exact(group[0].config):
+    config, task = group[0].config, tasks.task_of(group[0], data)
+    if is_exact(config):
         make_kernel = functools.partial(_fixed_kernel, group[0], task)
         outcomes = [exact.solve(group[0], task, make_kernel, directory / SCRATCH, progress)]
     else:
         outcomes = _train(group, task, directory, progress)
-    outcomes = [
-        outcome._replace(metrics=_sizes(point, task) | outcome.metrics)
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
-    return with_test(outcomes, (task.test.images, task.test.targets))
-
-
-def _sizes(point: Point, task: ImageTask) -> dict[str, float]:
-    """Returns the sizes of a task for reports that count its examples.
-
-    An image counts once, on however many backgrounds it is; stars differ in these alone.
-    """
-    of_test = task.test.targets if point.config.data.dataset == "stars" else task.test.images
-    classes = task.test.targets.shape[1]
-    return {
+    # An image counts once, on however many backgrounds it is; stars differ in these alone.
+    of_test = task.test.targets if config.data.dataset == "stars" else task.test.images
+    sizes = {
         "num_train": len(task.train.images),
         "num_test": len(of_test),
-        "num_classes": classes,
+        "num_classes": task.test.targets.shape[1],
         "chance": best_constant_accuracy(task.test.targets),
     }
+    outcomes = [outcome._replace(metrics=sizes | outcome.metrics) for outcome in outcomes]
+    return with_test(outcomes, (task.test.images, task.test.targets))
 
 
 def columns(config: ml_collections.ConfigDict) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The networks that `config.model.name` can name: one entry each in `FAMILIES`.
 
-Settings and runs go by these entries. Nothing here imports jax before a network is built.
+Settings and runs use these entries. Nothing here imports jax before a network is built.
 """
 
 import importlib
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Family(NamedTuple):
-    """A family of networks: where its function is, and what it is told besides the common.
+    """A family of networks: its function, and the fields it takes besides the common ones.
 
     Attributes:
         module: has a function of the family's name, which takes `width_factor`, `num_classes`,
             `parameterization`, `dtype`, `w_std` and `b_std` by keyword, and returns a `Model`.
-        fields: those of `config.model` that it takes too.
+        fields: further fields of `config.model` that it takes.
         batch_axis: whether it also takes the name of the axis over which batches are split.
     """
 

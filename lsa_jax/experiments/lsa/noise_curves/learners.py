@@ -1,17 +1,16 @@
 """The learners of the noise curves: one entry each in `LEARNERS`.
 
-Settings, runs and reports all go by these entries. Nothing here imports jax before a learner runs.
+Settings, runs and reports use these entries. Nothing here imports jax before a learner runs.
 """
 
 import functools
 import operator
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_collections
 
-from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, tuple_of
+from lsa_jax.checks import boolean, integer, number, one_of, optional, tuple_of
 from lsa_jax.sweep.fields import Field
 
 if TYPE_CHECKING:
@@ -24,10 +23,10 @@ _LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_err
 
 
 class Trained(NamedTuple):
-    """What is trained, made of the network that all learners share.
+    """A model that is trained, made of the network that all learners share.
 
     Attributes:
-        model: it.
+        model: the model.
         frozen: the parts of its parameters that training leaves as they are.
         network: `(its parameters) -> the network's`.
     """
@@ -38,20 +37,22 @@ class Trained(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """A learner: how it is shown, what it may be told, and how it runs.
+    """A learner: its name, its settings and its functions.
 
     Attributes:
         label: its name in tables and figures.
         colors: of its curves, one for each of its widths.
         fields: its own settings, with `parameterization` but for one that follows another. One that
             solves has `ridge_fields`, one that trains has `training_fields`, one that may do both
-            has a `method` besides.
+            has a `method` too.
         kernel: `(key, model, input_shape) -> kernel` of one that solves for its predictions.
-        follows: the learner that it takes the trained parameters of: its kernel is the finite NTK
-            there. The other's settings say how that is trained.
+        follows: the learner whose trained parameters it takes: its kernel is the finite NTK there.
+            The other's settings are those of the training.
         learn: of one whose kernel learns from the training examples before it solves:
-            `(kernel, settings, task) -> kernels`, one after each update; the last is its own.
-        trained: `(model, settings)` of one that trains: what it trains.
+            `(kernel, settings, inputs, targets, **options) -> kernels`, the kernel before and after
+            each update; the options are `key`, `memory_limit`, `directory`, `keep_matrices` and
+            `progress` of `kernels.recursive_feature_machine`.
+        trained: `(model, settings) -> Trained` of one that trains.
     """
 
     label: str
@@ -64,64 +65,33 @@ class Learner(NamedTuple):
 
     @property
     def is_learned_kernel(self) -> bool:
-        """Whether it is a kernel that has learned features, of which the papers claim nothing."""
+        """Whether it is a kernel that has learned features; the papers make no claim about one."""
         return self.follows is not None or self.learn is not None
-
-
-class LearningTask(NamedTuple):
-    """What a kernel learns from, and how.
-
-    Attributes:
-        key: draws what is random in it.
-        inputs: training images.
-        targets: theirs, one-hot.
-        memory: bytes that a tile may take; None leaves the choice.
-        directory: keeps what is done.
-        keep_matrices: whether the matrices of the kernels on the way are to be left there.
-        progress: called with the fraction done.
-    """
-
-    key: "Array"
-    inputs: "Array"
-    targets: "Array"
-    memory: float | None
-    directory: Path
-    keep_matrices: bool
-    progress: Callable[[float], None]
 
 
 def training_fields(**defaults: object) -> dict[str, Field]:
     """Returns the fields of a learner that is trained by gradient descent."""
-    kinds: dict[str, tuple[Kind, str]] = {
-        "parameterization": _PARAMETERIZATION,
-        "loss": (_LOSS, "loss of an example"),
-        "optimizer": (one_of("sgd", "momentum", "adam", "adamw"), "update rule"),
-        "learning_rate": (number(0, above=True), "rate at the start"),
-        "momentum": (number(0, 1), "mass of the momentum optimiser"),
-        "weight_decay": (number(0), "lambda of the penalty on |theta|^2"),
-        "penalty_factor": (one_of(0.5, 1.0), "what lambda |theta|^2 is multiplied by"),
-        "schedule": (one_of("constant", "cosine", "steps"), "course of the rate"),
-        "decay_epochs": (tuple_of(number(0, above=True)), "steps schedule: when the rate falls"),
-        "decay_factor": (number(0, 1, above=True), "steps schedule: what it is multiplied by"),
-        "warmup_epochs": (number(0), "how long the rate rises to its course"),
-        "epochs": (integer(1), "passes over the training examples"),
-        "batch_size": (integer(1), "examples a step"),
-        "eval_every": (integer(1), "epochs between evaluations"),
-        "checkpoint_every": (integer(1), "epochs between checkpoints"),
+    rate, count = number(0, above=True), integer(1)
+    fields = {
+        "parameterization": Field("standard", *_PARAMETERIZATION),
+        "loss": Field("softmax_cross_entropy", _LOSS, "loss of an example"),
+        "optimizer": Field("sgd", one_of("sgd", "momentum", "adam", "adamw"), "update rule"),
+        "learning_rate": Field(0.1, rate, "rate at the start"),
+        "momentum": Field(0.9, number(0, 1), "mass of the momentum optimiser"),
+        "weight_decay": Field(0.0, number(0), "lambda of the penalty on |theta|^2"),
+        "penalty_factor": Field(0.5, one_of(0.5, 1.0), "factor of lambda |theta|^2"),
+        "schedule": Field("steps", one_of("constant", "cosine", "steps"), "course of the rate"),
+        "decay_epochs": Field((), tuple_of(rate), "steps schedule: when the rate falls"),
+        "decay_factor": Field(0.2, number(0, 1, above=True), "steps schedule: the rate's factor"),
+        "warmup_epochs": Field(0.0, number(0), "epochs in which the rate rises to its course"),
+        "epochs": Field(200, count, "passes over the training examples"),
+        "batch_size": Field(128, count, "examples a step"),
+        "eval_every": Field(10, count, "epochs between evaluations"),
+        "checkpoint_every": Field(10, count, "epochs between checkpoints"),
     }
-    common = {
-        "loss": "softmax_cross_entropy",
-        "momentum": 0.9,
-        "penalty_factor": 0.5,
-        "schedule": "steps",
-        "decay_factor": 0.2,
-        "warmup_epochs": 0.0,
-        "epochs": 200,
-        "eval_every": 10,
-        "checkpoint_every": 10,
+    return {
+        n: field._replace(default=defaults.get(n, field.default)) for n, field in fields.items()
     }
-    values = common | defaults
-    return {name: Field(values[name], kind, doc) for name, (kind, doc) in kinds.items()}
 
 
 def ridge_fields(doc: str) -> dict[str, Field]:
@@ -137,7 +107,7 @@ def ridge_fields(doc: str) -> dict[str, Field]:
         ),
         "centres": Field(2000, integer(1), "nystrom: training images that are centres"),
         "centre_noise": Field(
-            None, optional(number(0)), "nystrom: noise behind centres; None: that of all images"
+            None, optional(number(0)), "nystrom: noise behind centres; None: as behind all images"
         ),
         "tolerance": Field(
             1e-6,
@@ -150,8 +120,8 @@ def ridge_fields(doc: str) -> dict[str, Field]:
 def linearized_model(model: "Model") -> "Model":
     """Returns the network linearised at its own initialisation, as a model to be trained.
 
-    Its parameters are `initial` (to be frozen) and `weights`; at the start it computes what the
-    network computes.
+    Its parameters are `initial` (to be frozen) and `weights`; at the start its outputs are the
+    network's.
     """
     from lsa_jax import kernels
     from lsa_jax.models.model import Model, accepted
@@ -191,7 +161,7 @@ def _finite_ntk(key: "Array", model: "Model", input_shape: tuple[int, ...]) -> C
 
 
 def _machine(
-    kernel: Callable, settings: ml_collections.ConfigDict, task: LearningTask
+    kernel: Callable, settings: ml_collections.ConfigDict, *examples: "Array", **options: Any
 ) -> list[Callable]:
     """Returns the kernels of a recursive feature machine, from that before the first update on."""
     from lsa_jax import kernels
@@ -199,18 +169,13 @@ def _machine(
     assert isinstance(kernel, kernels.InfiniteKernel)
     found = kernels.recursive_feature_machine(
         kernel.transformed,
-        task.inputs,
-        task.targets,
-        key=task.key,
-        size=kernel.transform_size(task.inputs.shape[1:]),
+        *examples,
+        size=kernel.transform_size(examples[0].shape[1:]),
         updates=settings.updates,
         points=settings.points,
         ridge=settings.ridge[0],
         power=settings.power,
-        memory_limit=task.memory,
-        directory=task.directory,
-        keep_matrices=task.keep_matrices,
-        progress=task.progress,
+        **options,
     )
     return list(map(kernel.transformed, found.transforms[:-1])) + [found.kernel]
 
@@ -286,7 +251,7 @@ LEARNERS: dict[str, Learner] = {
         colors=("#56B4E9",),
         fields={
             "parameterization": Field("ntk", _PARAMETERIZATION[0], "where the scale sits"),
-            "updates": Field(4, integer(0), "how often the kernel's features are learned anew"),
+            "updates": Field(4, integer(0), "how often the kernel learns its features"),
             "points": Field(200, integer(1), "training examples at which gradients are averaged"),
             "power": Field(0.5, number(0, above=True), "of the average gradient outer product"),
             "every_update": Field(

@@ -25,11 +25,10 @@ from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import mean_and_spread
 
 _Tables = list[tuple[str, pd.DataFrame]]
-_MARKER = {"marker": "o", "markersize": 4}
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns tables, claims and the figure of a sweep, by what accuracy is drawn against."""
+    """Returns tables, claims and the figure of a sweep, by the axis of its figure."""
     if config.figure_axis in AXES:
         return _on_noise(config, results, workdir)
     fine = results[results["status"] == "ok"].reset_index(drop=True)
@@ -67,6 +66,9 @@ def _on_noise(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir:
     table, axis, label = curves(results, config), AXES[config.figure_axis], _axis_label(config)
     names = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
     heading = f"{axis.unit} {{:g}}"
+    counts = table.groupby("series", sort=False)["seed"].nunique()
+    fewer = [f"{name} {count}" for name, count in counts.items() if count < counts.max()]
+    seeds = f"{counts.max() if len(counts) else 0} seed(s)" + f" ({', '.join(fewer)})" * bool(fewer)
     accuracy, kept = (
         _wide(values, table[names], table["level"], heading)
         for values in (100 * table["test_accuracy"], table["retained"])
@@ -81,7 +83,7 @@ def _on_noise(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir:
         ],
         claims=decide_all(make_claims(config), runs_of(config, results, workdir)),
         figures={"noise_curves": functools.partial(_draw_curves, table, label)},
-        notes=[f"Means over {_seeds(table)}, ± their standard deviation."],
+        notes=[f"Means over {seeds}, ± their standard deviation."],
     )
 
 
@@ -107,7 +109,7 @@ def _paper_table(paper_item: str | None) -> _Tables:
 
 
 def _solved_tables(table: pd.DataFrame) -> _Tables:
-    """Returns how systems were solved by iterations, and on centres; none if none was."""
+    """Returns how systems were solved: by iterations, an automatic choice, or on centres."""
     point = ["series", "level", "seed", "ridge"]
     ways = {
         "by iterations": ["residual", "iterations", "kernel_gigabytes"],
@@ -121,38 +123,36 @@ def _solved_tables(table: pd.DataFrame) -> _Tables:
     ]
 
 
-def _seeds(table: pd.DataFrame) -> str:
-    """Returns the number of seeds, and the series that have fewer."""
-    counts = table.groupby("series", sort=False)["seed"].nunique()
-    most = int(counts.max()) if len(counts) else 0
-    fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
-    return f"{most} seed(s)" + (f" ({fewer})" if fewer else "")
-
-
-def _draw_curves(table: pd.DataFrame, label: str) -> Any:
-    """Draws test accuracy and percentage retained against the level, one row an arrangement.
-
-    Bands are ± 1 standard deviation over seeds.
-    """
-    import matplotlib.pyplot as plt
-
+def _draw_lines(axis: Any, table: pd.DataFrame, y: pd.Series, x: str, **labels: Any) -> None:
+    """Draws the mean over seeds of every series, in a band of one standard deviation."""
     colors: dict[str, str] = {}
     for learner, series in table.groupby("learner")["series"]:
         own = itertools.cycle(LEARNERS[learner].colors)
         colors |= dict(zip(series.unique(), own, strict=False))
+    for series, rows in table.groupby("series", sort=False):
+        style = {"color": colors[series], "label": series, "marker": "o", "markersize": 4}
+        draw_mean(axis, y[rows.index], rows[x], **style)
+    axis.set(**labels)
+    tidy(axis)
+
+
+def _draw_curves(table: pd.DataFrame, label: str) -> Any:
+    """Draws test accuracy and percentage retained against the level, one row an arrangement."""
+    import matplotlib.pyplot as plt
+
     names = list(table["arrangement"].unique())
     size = (9, 3.6 * len(names) + 0.4)
     figure, grid = plt.subplots(len(names), 2, figsize=size, layout="constrained", squeeze=False)
-    panels = (("test_accuracy", 100.0, "test accuracy (%)"), ("retained", 1.0, "% retained"))
+    panels = (
+        (100 * table["test_accuracy"], "test accuracy (%)"),
+        (table["retained"], "% retained"),
+    )
     handles: dict[str, Any] = {}
     for name, axes in zip(names, grid, strict=True):
-        of_name = table[table["arrangement"] == name]
-        for axis, (column, scale, quantity) in zip(axes, panels, strict=True):
-            for series, rows in of_name.groupby("series", sort=False):
-                style = {"color": colors[series], "label": series, **_MARKER}
-                draw_mean(axis, scale * rows[column], rows["level"], **style)
-            axis.set(xlabel=label, ylabel=quantity, ylim=(0, 103), title=name)
-            tidy(axis)
+        rows = table[table["arrangement"] == name]
+        for axis, (y, quantity) in zip(axes, panels, strict=True):
+            words = {"xlabel": label, "ylabel": quantity, "title": name}
+            _draw_lines(axis, rows, y, "level", ylim=(0, 103), **words)
             handles |= {line.get_label(): line for line in axis.get_lines()}
     place = {"loc": "outside lower center", "ncols": min(len(handles), 4), "frameon": False}
     figure.legend(handles=list(handles.values()), **place)
@@ -204,18 +204,15 @@ def _on_examples(
 
 
 def _draw_learning(fine: pd.DataFrame) -> Any:
-    """Draws test accuracy against the number of examples; bands are ± 1 standard deviation."""
+    """Draws test accuracy against the number of examples."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    for (learner, series), rows in fine.groupby(["learner", "series"], sort=False):
-        style = {"color": LEARNERS[learner].colors[0], "label": series, **_MARKER}
-        draw_mean(axis, 100 * rows["test_accuracy"], rows["num_train"], **style)
+    labels = {"xlabel": "training examples", "ylabel": "test accuracy (%)", "xscale": "log"}
+    _draw_lines(axis, fine, 100 * fine["test_accuracy"], "num_train", **labels)
     counts = sorted(fine["num_train"].unique())
-    axis.set(xscale="log", xlabel="training examples", ylabel="test accuracy (%)")
     axis.set_xticks(counts, [f"{count:,.0f}" for count in counts])
     axis.minorticks_off()
-    tidy(axis)
     axis.legend(frameon=False)
     return figure
 
@@ -228,7 +225,7 @@ def _on_updates(
 ) -> Report:
     published, machine = numbers.PUBLISHED.get(config.paper_item or ""), fine["learner"] == "rfm"
     columns = [name for name in fine if name.startswith(AFTER_UPDATE)]
-    after = fine[machine].melt(["series"], columns, "update", "accuracy").dropna()
+    after = fine[machine].melt(["learner", "series"], columns, "update", "accuracy").dropna()
     after["update"] = after["update"].str.removeprefix(AFTER_UPDATE).astype(int)
     others = fine[~machine].rename(columns={"test_accuracy": "accuracy"}).assign(update=0)
     both = pd.concat([after, others], ignore_index=True)
@@ -271,20 +268,18 @@ def _times(machine: pd.DataFrame, published: numbers.Published | None) -> _Table
 def _draw_updates(
     after: pd.DataFrame, others: pd.DataFrame, published: numbers.Published | None
 ) -> Any:
-    """Draws test accuracy against the number of updates; bands are ± 1 standard deviation."""
+    """Draws test accuracy against the number of updates; other learners' is a dashed line."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    labels = {"xlabel": "updates", "ylabel": "test accuracy (%)"}
+    _draw_lines(axis, after, 100 * after["accuracy"], "update", **labels)
+    axis.set_xticks(sorted(after["update"].unique()))
     for learner, own in others.groupby("learner", sort=False):
-        color, label = LEARNERS[learner].colors[0], LEARNERS[learner].label
-        axis.axhline(100 * own["accuracy"].mean(), color=color, label=label, ls="--")
-    style = {"color": LEARNERS["rfm"].colors[0], "label": LEARNERS["rfm"].label, **_MARKER}
-    draw_mean(axis, 100 * after["accuracy"], after["update"], **style)
+        style = {"color": LEARNERS[learner].colors[0], "label": LEARNERS[learner].label}
+        axis.axhline(100 * own["accuracy"].mean(), ls="--", **style)
     if published is not None:
         theirs = {"color": PALETTE[6], "label": "published", "ls": ":", "marker": "s"}
         axis.plot(range(len(published.percent)), published.percent, markersize=4, **theirs)
-    ticks = sorted(after["update"].unique())
-    axis.set(xlabel="updates", ylabel="test accuracy (%)", xticks=ticks)
-    tidy(axis)
     axis.legend(frameon=False)
     return figure

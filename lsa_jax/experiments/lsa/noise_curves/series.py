@@ -74,16 +74,19 @@ def arrangement_name(
     return f"{image_size:g}{on}, {placement.replace('_', ' ')}"
 
 
+def label_of(config: ml_collections.ConfigDict, learner: str, width: float) -> str:
+    """Returns the name of a series, with its width where there are several."""
+    several = learner == "ntk_finite" and len(config.sweep.ntk_width_factor) > 1
+    return LEARNERS[learner].label + f", width {width:g}" * several
+
+
 def series_of(config: ml_collections.ConfigDict) -> list[Series]:
     """Returns the series of a sweep, in its order."""
     points = SETTINGS.sweep(config)
     pairs = dict.fromkeys((point["learner"], point["width_factor"]) for point in points)
-    learners = [learner for learner, _ in pairs]
     return [
         Series(
-            learner,
-            LEARNERS[learner].label + f", width {width:g}" * (learners.count(learner) > 1),
-            {"learner": learner, "width_factor": width},
+            learner, label_of(config, learner, width), {"learner": learner, "width_factor": width}
         )
         for learner, width in pairs
     ]
@@ -127,13 +130,14 @@ def curves(results: pd.DataFrame, config: ml_collections.ConfigDict) -> pd.DataF
     was not run.
     """
     table, axis = results[results["status"] == "ok"].copy(), config.figure_axis
-    labels = {tuple(own.settings.values()): own.label for own in series_of(config)}
-    pairs = table[["learner", "width_factor"]].itertuples(index=False, name=None)
-    table["series"] = [labels[pair] for pair in pairs]
+    table["series"] = [
+        label_of(config, row.learner, row.width_factor) for row in table.itertuples()
+    ]
     ways = arrangements(config)
-    names = {tuple(own.settings.values()): own.name for own in ways}
-    placed = table[list(ways[0].settings)].itertuples(index=False, name=None)
-    table["arrangement"], table["level"] = [names[values] for values in placed], table[axis]
+    places = list(ways[0].settings)
+    names = {tuple(way.settings.values()): way.name for way in ways}
+    table["arrangement"] = [names[tuple(row)] for row in table[places].itertuples(index=False)]
+    table["level"] = table[axis]
     starts = table[axis] == (0 if axis == "noise" else table["image_size"])
     same = [table[name] for name in ("series", "arrangement", "seed")]
     start = table["test_accuracy"].where(starts).groupby(same).transform("max")

@@ -21,36 +21,28 @@ _SIZE = Kind(
 
 _GREY = ("digits", "mnist")
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Noise curves", text(), "heading of the report"),
-    "paper_item": Field(
-        None,
-        optional(one_of(*PAPER_ITEMS)),
-        "key of the published numbers to put beside ours",
-    ),
-    "figure_axis": Field(
-        "noise",
-        one_of("noise", "background_size", "num_train", "update"),
-        "what accuracy is drawn against",
-    ),
-    # What one point is.
+    "paper_item": Field(None, optional(one_of(*PAPER_ITEMS)),
+        "key of the published numbers to compare with"),
+    "figure_axis": Field("noise", one_of("noise", "background_size", "num_train", "update"),
+        "quantity that accuracy is drawn against"),
+    # The point.
     "learner": Field("network", _LEARNER, "who learns"),
     "noise": Field(0.0, _NOISE, "Gaussian: standard deviation; images: intensity in [0, 1]"),
     "seed": Field(0, _SEED, "draws initial weights, order, placements and backgrounds"),
     "width_factor": Field(1, integer(1), "multiplies the model's channels or widths"),
-    # What is learned from.
+    # The data.
     "data.dataset": Field(
         "digits",
         one_of("digits", "stars", "mnist", "cifar10", "svhn", "tiny_imagenet", "folder"),
         "source of the images",
     ),
     "data.folder": Field(None, optional(text()), "dataset folder: its name below the data folder"),
-    "data.fit": Field(
-        "crop",
-        one_of("crop", "pad", "squash"),
-        "dataset folder: how pictures become square: by their centre, black margins, or squashed",
-    ),
+    "data.fit": Field("crop", one_of("crop", "pad", "squash"),
+        "dataset folder: how pictures become square: by their centre, black margins, or squashed"),
     "data.task": Field("all", one_of("all", "cifar2", "vehicles"), "how classes are grouped"),
     "data.classes": Field((), tuple_of(integer(0)), "keep just these classes; empty keeps all"),
     "data.num_train": Field(None, optional(integer(1)), "training images; None takes all"),
@@ -60,59 +52,38 @@ FIELDS: dict[str, Field] = {
     "data.test_copies": Field(1, integer(1), "backgrounds on which each test image is placed"),
     "data.image_size": Field(8, integer(1), "side of the image, in pixels"),
     "data.background_size": Field(16, integer(1), "side of the background, in pixels"),
-    "data.placement": Field(
-        "random_location",
-        _PLACEMENT,
-        "where the image goes",
-    ),
-    "data.background": Field(
-        "gaussian", one_of("gaussian", "photographs", "distractors", "none"), "what lies behind"
-    ),
-    "data.transparent": Field(
-        False, boolean(), "let the background through where images are black"
-    ),
-    "data.std_power": Field(
-        1, one_of(1, 2), "Gaussian: the standard deviation is noise to this power"
-    ),
-    "data.shared_pool": Field(
-        False, boolean(), "photographs, distractors: one pool for training and test backgrounds"
-    ),
+    "data.placement": Field("random_location", _PLACEMENT, "where the image goes"),
+    "data.background": Field("gaussian", one_of("gaussian", "photographs", "distractors", "none"),
+        "kind of background"),
+    "data.transparent": Field(False, boolean(),
+        "let the background through where images are black"),
+    "data.std_power": Field(1, one_of(1, 2),
+        "Gaussian: the standard deviation is noise to this power"),
+    "data.shared_pool": Field(False, boolean(),
+        "photographs, distractors: one pool for training and test backgrounds"),
     "data.fresh_backgrounds": Field(False, boolean(), "new backgrounds every epoch"),
     "data.image_noise": Field(0.0, number(0), "standard deviation of noise on the image itself"),
-    "data.photographs": Field(
-        None, optional(text()), "folder of photographs below the data folder"
-    ),
-    "data.photograph_size": Field(
-        None,
-        optional(integer(1)),
-        "side of photographs of which several tile a background; None: one fills it",
-    ),
-    "data.synset": Field(
-        None,
-        optional(one_of("plants")),
-        "photographs: keep the nXXXXXXXX folders of this WordNet synset; None keeps all",
-    ),
+    "data.photographs": Field(None, optional(text()),
+        "folder of photographs below the data folder"),
+    "data.photograph_size": Field(None, optional(integer(1)),
+        "side of photographs, several of which tile a background; None: one fills it"),
+    "data.synset": Field(None, optional(one_of("plants")),
+        "photographs: keep the nXXXXXXXX folders of this WordNet synset; None keeps all"),
     # The network, described once for all learners.
     "model.name": Field("cnn", one_of(*FAMILIES), "family"),
-    "model.channels": Field(
-        (8, 16), tuple_of(integer(1)), "cnn: channels of each convolution at width factor 1"
-    ),
+    "model.channels": Field((8, 16), tuple_of(integer(1)),
+        "cnn: channels of each convolution at width factor 1"),
     "model.window": Field(3, integer(1), "cnn: side of the convolutions' windows"),
     "model.stride": Field(2, integer(1), "cnn: step between windows"),
     "model.widths": Field((512,), tuple_of(integer(1)), "mlp: hidden widths at width factor 1"),
     "model.depth": Field(10, integer(10), "wide_resnet: 6n + 4"),
     "model.norm": Field("batch", one_of("batch", "none"), "wide_resnet: normalisation"),
-    "model.pool_window": Field(
-        None,
-        optional(integer(1)),
-        "wide_resnet: side of the windows averaged before the readout, a pixel apart; None: all",
-    ),
-    "model.b_std": Field(
-        None, optional(number(0)), "scale of the biases at the start; None for no biases"
-    ),
-    "model.w_std": Field(
-        2**0.5, number(0, above=True), "scale of the hidden weights; sqrt(2) suits ReLU"
-    ),
+    "model.pool_window": Field(None, optional(integer(1)),
+        "wide_resnet: side of the windows averaged before the readout, a pixel apart; None: all"),
+    "model.b_std": Field(None, optional(number(0)),
+        "scale of the biases at the start; None for no biases"),
+    "model.w_std": Field(2**0.5, number(0, above=True),
+        "scale of the hidden weights; sqrt(2) suits ReLU"),
     "model.dtype": Field("float32", one_of("float32", "bfloat16"), "type of the computation"),
     # How each learner learns.
     **{
@@ -120,44 +91,34 @@ FIELDS: dict[str, Field] = {
         for name, learner in LEARNERS.items()
         for field, own in learner.fields.items()
     },
-    "kernel_memory": Field(
-        None,
-        optional(number(1e6)),
-        "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of what is free on "
-        "an accelerator",
-    ),
+    "kernel_memory": Field(None, optional(number(1e6)),
+        "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of what is free "
+        "on an accelerator"),
     **measure_fields(),
     # How the work lies on the devices.
-    "parallel": Field(
-        "replicas", one_of("replicas", "data"), "spread runs, or each batch, over the devices"
-    ),
+    "parallel": Field("replicas", one_of("replicas", "data"),
+        "spread runs, or each batch, over the devices"),
     "max_replicas": Field(64, integer(1), "runs in one compiled program"),
     # The axes of the sweep.
-    "sweep.learner": Field(
-        ("network", "ntk_finite", "ntk_infinite"), tuple_of(_LEARNER), "learners of the figure"
-    ),
+    "sweep.learner": Field(("network", "ntk_finite", "ntk_infinite"), tuple_of(_LEARNER),
+        "learners of the figure"),
     "sweep.noise": Field((0.0, 0.5, 1.0, 1.5, 2.0), tuple_of(_NOISE), "noise levels"),
     "sweep.seed": Field((0,), tuple_of(_SEED), "seeds"),
-    "sweep.learned_seed": Field(
-        (), tuple_of(_SEED), "seeds of the kernels that learn; empty takes sweep.seed"
-    ),
-    "sweep.ntk_width_factor": Field(
-        (), tuple_of(integer(1)), "widths of the finite NTK; empty takes width_factor"
-    ),
+    "sweep.learned_seed": Field((), tuple_of(_SEED),
+        "seeds of the kernels that learn; empty takes sweep.seed"),
+    "sweep.ntk_width_factor": Field((), tuple_of(integer(1)),
+        "widths of the finite NTK; empty takes width_factor"),
     "sweep.placement": Field((), tuple_of(_PLACEMENT), "placements; empty takes data.placement"),
-    "sweep.num_train": Field(
-        (), tuple_of(integer(1)), "numbers of training images; empty takes data.num_train"
-    ),
-    "sweep.size": Field(
-        (),
-        tuple_of(_SIZE),
-        "sides of image and background; empty takes data.image_size, data.background_size",
-    ),
+    "sweep.num_train": Field((), tuple_of(integer(1)),
+        "numbers of training images; empty takes data.num_train"),
+    "sweep.size": Field((), tuple_of(_SIZE),
+        "sides of image and background; empty takes data.image_size, data.background_size"),
 }
+# fmt: on
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner (and width) x noise x seed (x what else is swept of the data).
+    """Returns every point: learner (and width) x noise x seed (x swept fields of the data).
 
     The infinite-width kernel is the same for every seed but for the data, so it has its seeds too:
     learners are compared on the same placements and backgrounds. Kernels that learn, which cost the
@@ -221,7 +182,7 @@ def _solves(config: ml_collections.ConfigDict) -> bool:
     return is_exact(config) or LEARNERS[config.learner].follows is not None
 
 
-# Rules: the field that is refused, the condition, what is accepted.
+# Rules: the field that is refused, the condition, the accepted values.
 # fmt: off
 DATA_RULES = (
     Rule("data.image_size", lambda c: c.data.image_size <= c.data.background_size,

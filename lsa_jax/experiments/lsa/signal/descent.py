@@ -26,13 +26,7 @@ _SMALLEST = math.exp(_SMALLEST_LOG)
 
 
 class PopulationState(NamedTuple):
-    """Where the recursion stands.
-
-    Attributes:
-        c: w.w*.
-        o: |w_perp|.
-        b: the threshold.
-    """
+    """State of the recursion: c = w.w*, o = |w_perp| and the threshold b."""
 
     c: float
     o: float
@@ -64,9 +58,9 @@ def typical_start(init_scale: float, d: int) -> PopulationState:
 
 
 def measure(state: PopulationState, sigma: float, k: int) -> dict[str, float]:
-    """Returns where the recursion stands, its error, loss and gradient, as `signal_dynamics` does.
+    """Returns state, error, loss and gradient by the names of `signal_dynamics`.
 
-    Beside its measures, `grad_w_perp` is the gradient's component along w_perp / |w_perp|.
+    `grad_w_perp` is the gradient's component along w_perp / |w_perp|.
     """
     gradient = population_gradient(*state, sigma, k)
     return {
@@ -90,17 +84,17 @@ def population_trajectory(
     *,
     steps: Iterable[int],
 ) -> list[dict[str, float]]:
-    """Runs Algorithm 1 on the population gradient: what minibatches of unbounded size would give.
+    """Runs Algorithm 1 on the population gradient, the limit of large minibatches.
 
     Args:
-        start: where it starts.
+        start: the first state.
         rates: eta_w and eta_b.
         sigma: standard deviation of the noise rows' entries.
         k: number of noise rows.
-        steps: after how many steps to measure, increasing.
+        steps: numbers of steps after which to measure, increasing.
 
     Returns:
-        One row a measurement: `step` and what `measure` returns.
+        One row a measurement: `step` and the entries of `measure`.
     """
     rows, state, taken = [], start, 0
     for step in steps:
@@ -117,8 +111,8 @@ class PopulationFlow(NamedTuple):
 
     Attributes:
         times: [n], learning rate times steps.
-        states: where the flow stands then.
-        reached: whether the error came down to the target; it is at the last time, then.
+        states: at these times.
+        reached: whether the error is the target at the last time.
     """
 
     times: Float[np.ndarray, " n"]
@@ -126,32 +120,30 @@ class PopulationFlow(NamedTuple):
     reached: bool
 
 
-def population_flow(
-    start: PopulationState,
-    bias_rate_ratio: float,
-    sigma: float,
-    k: int,
-    *,
-    target_error: float,
-    duration: float,
-) -> PopulationFlow:
-    """Follows the recursion's limit of small steps, until an error is reached.
+def bias_rate_ratio(config: ml_collections.ConfigDict) -> float:
+    """Returns eta_b / eta_w of the settings; None stands for the paper's 1 / k."""
+    ratio = config.bias_learning_rate_ratio
+    return 1 / config.k if ratio is None else ratio
 
-    d(c, |w_perp|, b)/dt is minus the population gradient, in b times `bias_rate_ratio`; a step of
-    rate eta is eta units of time. It is stiff (w_perp relaxes at a rate near log(k)^2 / 4, b at one
-    near 1 / k), so scipy's LSODA solves it, for log |w_perp| in place of |w_perp|.
+
+def flow_to_target(config: ml_collections.ConfigDict) -> tuple[PopulationFlow, float]:
+    """Follows the recursion's limit of small steps from a typical start, until an error is reached.
+
+    d(c, |w_perp|, b)/dt is minus the population gradient, in b times the ratio of the rates; a step
+    of rate eta is eta units of time. It is stiff (w_perp relaxes at a rate near log(k)^2 / 4, b at
+    one near 1 / k), so scipy's LSODA solves it, for log |w_perp| in place of |w_perp|.
 
     Args:
-        start: where it starts; o above 0.
-        bias_rate_ratio: eta_b / eta_w.
-        sigma: standard deviation of the noise rows' entries.
-        k: number of noise rows.
-        target_error: the misclassification probability at which it ends.
-        duration: the time at which it ends where that error is not reached.
+        config: the distribution (`k`, `d`, `noise_scale`), the start (`init_scale`), the rates, and
+            `target_error` or else `duration`, at which the flow ends.
+
+    Returns:
+        The flow, and sigma, the standard deviation of the noise rows' entries.
 
     Raises:
         NumericalError: the solver gave up.
     """
+    k, ratio, sigma = config.k, bias_rate_ratio(config), noise_std(config.k, config.noise_scale)
 
     def state_of(y: np.ndarray) -> PopulationState:
         return PopulationState(float(y[0]), math.exp(max(y[1], _SMALLEST_LOG)), float(y[2]))
@@ -159,35 +151,16 @@ def population_flow(
     def descent(t: float, y: np.ndarray) -> list[float]:
         state = state_of(y)
         gradient = population_gradient(*state, sigma, k)
-        return [-gradient.w_dot_wstar, -gradient.w_perp / state.o, -bias_rate_ratio * gradient.b]
+        return [-gradient.w_dot_wstar, -gradient.w_perp / state.o, -ratio * gradient.b]
 
     def excess(t: float, y: np.ndarray) -> float:
-        return misclassification(*state_of(y), sigma, k) - target_error
+        return misclassification(*state_of(y), sigma, k) - config.target_error
 
     excess.terminal = True
-    first = np.array([start.c, math.log(start.o), start.b])
-    solution = solve_ivp(
-        descent, (0.0, duration), first, method="LSODA", rtol=1e-8, atol=1e-12, events=excess
-    )
+    start = typical_start(config.init_scale, config.d)
+    span, first = (0.0, config.duration), np.array([start.c, math.log(start.o), start.b])
+    solution = solve_ivp(descent, span, first, method="LSODA", rtol=1e-8, atol=1e-12, events=excess)
     if not solution.success:
         raise NumericalError(f"the gradient flow at k = {k} was not solved: {solution.message}")
-    return PopulationFlow(solution.t, [state_of(y) for y in solution.y.T], solution.status == 1)
-
-
-def flow_to_target(config: ml_collections.ConfigDict) -> tuple[PopulationFlow, float]:
-    """Follows the flow that an experiment's settings describe, from a typical start.
-
-    Returns:
-        The flow, and sigma, the standard deviation of the noise rows' entries.
-    """
-    ratio = config.bias_learning_rate_ratio
-    sigma = noise_std(config.k, config.noise_scale)
-    flow = population_flow(
-        typical_start(config.init_scale, config.d),
-        1 / config.k if ratio is None else ratio,
-        sigma,
-        config.k,
-        target_error=config.target_error,
-        duration=config.duration,
-    )
-    return flow, sigma
+    states, reached = [state_of(y) for y in solution.y.T], solution.status == 1
+    return PopulationFlow(solution.t, states, reached), sigma

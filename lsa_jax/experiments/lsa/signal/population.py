@@ -1,6 +1,6 @@
 """Loss, gradient and error of the one-filter network over the whole distribution: no sampling.
 
-The network is that of `gradients`. By its symmetries the population sees w only through
+The network is the one of `gradients`. By its symmetries the population sees w only through
 c = w.w* and o = |w_perp|, and the population gradient lies in the span of w* and w_perp, so on the
 population loss Algorithm 1 is a deterministic recursion in three numbers (c, o, b).
 
@@ -8,7 +8,7 @@ With y = 1 the margin is g + S: g = phi_b(c) from the signal row, S the sum over
 phi_b(z), z ~ N(0, s^2), s = sigma sqrt(c^2 + o^2). Only the law of S is not elementary. It is used
 through its characteristic function psi(t)^k, psi(t) = E cos(t phi_b(z)), in three steps:
 
-1. psi and what its derivatives in s and b need are one value of the Faddeeva function w each.
+1. psi and its derivatives in s and b take one value of the Faddeeva function w each.
 2. The Fourier transform of the logistic function is known,
    1 / (1 + e^m) = 1/2 - integral over t > 0 of sin(t m) / sinh(pi t),
    so the expectation over S is that integral with sin(t m) replaced by sin(t g) psi(t)^k. Loss and
@@ -16,7 +16,7 @@ through its characteristic function psi(t)^k, psi(t) = E cos(t phi_b(z)), in thr
    the trapezoid rule converges geometrically: some hundred nodes leave float64's rounding.
 3. The misclassification probability is the inversion integral of Gil-Pelaez. For b < 0 the events
    that no noise row passes the threshold (an atom of S at 0) and that exactly one does are taken
-   out and added in closed form; what remains decays fast.
+   out and added in closed form; the rest decays fast.
 
 Everything is float64 numpy. Source: network and distribution of Karp et al. (2021), section 3, and
 the formulas of thesis appendix B.1.1 for the gradient; the way of computing them is ours.
@@ -40,11 +40,11 @@ _REACH = 37.0
 # Beyond so many standard deviations of S, and of one row, there is nothing left to add up.
 _DEVIATIONS = 12.0
 
-# Last frequency of the inversion integral, for rows in units of their standard deviation. What is
-# left out is below 1e-8 for b <= 0, and for b > 0 from about 8 rows up.
+# Last frequency of the inversion integral, for rows in units of their standard deviation. The
+# rest is below 1e-8 for b <= 0, and for b > 0 from about 8 rows up.
 _LAST_ROW_FREQUENCY = 200.0
 
-# It is summed in blocks of so many frequencies, up to where what is summed is negligible.
+# It is summed in blocks of so many frequencies, up to where the terms are negligible.
 _BLOCK = 1024
 _NEGLIGIBLE = 1e-13
 
@@ -119,7 +119,7 @@ def _row_variance(threshold: float) -> float:
 
 
 def _reach(threshold: float, k: int) -> float:
-    """Returns how far the sum over k rows, over s, spreads: no probability worth adding beyond."""
+    """Returns a bound on the sum over k rows, over s, of negligible probability."""
     # A row is twice as steep for b > 0.
     return _DEVIATIONS * (math.sqrt(k * _row_variance(threshold)) + 2)
 

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
+from lsa_jax.experiments.lsa.signal.descent import bias_rate_ratio
 from lsa_jax.experiments.lsa.signal.networks import (
     draw_examples,
     make_network,
@@ -43,14 +44,7 @@ Tree = Any
 
 
 class FilterReplica(NamedTuple):
-    """What is one run's own.
-
-    Attributes:
-        key: the seed's key.
-        sigma: standard deviation of the noise rows' entries.
-        learning_rate: eta_w.
-        bias_learning_rate: eta_b.
-    """
+    """One run's key, its standard deviation of the noise, and its rates eta_w and eta_b."""
 
     key: Key[Array, ""]
     sigma: Float[Array, ""]
@@ -73,14 +67,12 @@ class FilterState(NamedTuple):
 
 
 def make_replica(config: ml_collections.ConfigDict) -> FilterReplica:
-    """Returns what is one run's own, from its settings."""
-    ratio = config.bias_learning_rate_ratio
-    ratio = 1 / config.k if ratio is None else ratio
+    """Returns a run's own numbers, from its settings."""
     return FilterReplica(
         key=jax.random.key(config.seed),
         sigma=jnp.float32(noise_std(config.k, config.noise_scale)),
         learning_rate=jnp.float32(config.learning_rate),
-        bias_learning_rate=jnp.float32(config.learning_rate * ratio),
+        bias_learning_rate=jnp.float32(config.learning_rate * bias_rate_ratio(config)),
     )
 
 
@@ -135,7 +127,7 @@ def train_steps(
         loss, gradient = gradient_at(jax.random.fold_in(stream, step), state.params, replica.sigma)
         params = jax.tree.map(lambda p, rate, g: p - rate * g, state.params, rates, gradient)
         going = (state.step == step) & _is_finite(loss, gradient, params)
-        # The last gradient is only looked at.
+        # The last gradient is only measured.
         going &= index < num_steps
         after = state._replace(params=params, step=step + 1)
         state = jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state)
@@ -153,8 +145,8 @@ def advance(
 ) -> tuple[FilterState, Row]:
     """Takes steps of Algorithm 1 and measures the run where it then stands.
 
-    The cosine is that between the parts of w orthogonal to w* now and at the evaluation before; it
-    is NaN where there is none, or where they are zero.
+    The cosine is between the parts of w orthogonal to w* now and at the evaluation before; NaN at
+    the first evaluation, or where one is zero.
     """
     state, loss, gradient = train_steps(config, state, replica, num_steps)
     network, signal = make_network(config), signal_vector(config)
@@ -187,10 +179,10 @@ def run_until(
     """Trains and measures the runs of a group together, from their last checkpoint if there is one.
 
     Args:
-        finished: says of the runs whether to stop there.
+        finished: whether to stop at an evaluation.
         group: the runs.
-        directory: where their checkpoints are.
-        progress: is told how much is done.
+        directory: of their checkpoints.
+        progress: called with the fraction done.
     """
     config, layout = group[0].config, ReplicaLayout(len(group))
     replicas = [make_replica(point.config) for point in group]
@@ -213,9 +205,9 @@ def run_until(
 def _course(
     config: ml_collections.ConfigDict, replicas: list[FilterReplica], start: Tree, steps: list[int]
 ) -> Course | None:
-    """Returns what is measured on the way; None if nothing.
+    """Returns the measures along training; None if there are none.
 
-    Examples are fresh at every step, so a batch of their own is drawn for it.
+    Examples are fresh at every step, so the measures have a batch of their own.
     """
 
     def fetch(replica: int, index: Array) -> tuple[Array, Array]:

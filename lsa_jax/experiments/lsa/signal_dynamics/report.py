@@ -8,7 +8,11 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lsa.signal.descent import population_trajectory, typical_start
+from lsa_jax.experiments.lsa.signal.descent import (
+    bias_rate_ratio,
+    population_trajectory,
+    typical_start,
+)
 from lsa_jax.experiments.lsa.signal_dynamics.claims import TOGETHER, make_claims, numbers_of
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
@@ -39,7 +43,7 @@ _EXTENSIONS = {
 
 _NOTE = (
     "Means over seeds, ± their standard deviation; a claim is shown when all of its 95 % interval, "
-    "over seeds and test examples, is where the paper says. A rank correlation (Spearman's, over a "
+    "over seeds and test examples, is in the paper's range. A rank correlation (Spearman's, over a "
     f"run's evaluations) counts from {TOGETHER:g} up. The paper draws these curves without "
     "printing numbers."
 )
@@ -62,11 +66,10 @@ def population(config: ml_collections.ConfigDict, table: pd.DataFrame) -> pd.Dat
     points = table[names].drop_duplicates().to_dict("records") if names else [{}]
     start = typical_start(config.init_scale, config.d)
     steps = [*range(0, config.steps, config.eval_every), config.steps]
-    ratio = config.bias_learning_rate_ratio
     rows = []
     for point in points:
         rate = point.get("learning_rate", config.learning_rate)
-        rates = (rate, rate * (1 / config.k if ratio is None else ratio))
+        rates = (rate, rate * bias_rate_ratio(config))
         sigma = noise_std(config.k, point.get("noise_scale", config.noise_scale))
         found = population_trajectory(start, rates, sigma, config.k, steps=steps)
         rows += [{**point, "status": "ok", **row} for row in found]

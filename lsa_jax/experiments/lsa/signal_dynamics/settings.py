@@ -14,6 +14,7 @@ EXTENSIONS = ("num_features", "separate_filters", "stride")
 
 _SEED, _NOISE_SCALE, _LEARNING_RATE = integer(0), number(0, 1000), number(0, above=True)
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Training dynamics of one filter", text(), "heading of the report"),
@@ -25,36 +26,30 @@ FIELDS: dict[str, Field] = {
     # Algorithm 1.
     "init_scale": Field(1e-6, number(1e-15), "std of the initial filter's entries"),
     "learning_rate": Field(0.1, _LEARNING_RATE, "eta_w, rate of the filter"),
-    "bias_learning_rate_ratio": Field(
-        None, optional(number(0)), "eta_b / eta_w; None takes the paper's 1 / k"
-    ),
+    "bias_learning_rate_ratio": Field(None, optional(number(0)),
+        "eta_b / eta_w; None takes the paper's 1 / k"),
     "batch_size": Field(500, integer(1), "fresh examples a step"),
     "steps": Field(10_000, integer(1), "steps of gradient descent"),
     "eval_every": Field(100, integer(1), "steps between evaluations; the last is always evaluated"),
     "num_test": Field(5000, integer(1), "fresh test examples at each evaluation"),
-    "sampler": Field(
-        "shortcut",
-        one_of("shortcut", "plain"),
-        "draw only the numbers that the gradient depends on (same law, much faster), or every row",
-    ),
+    "sampler": Field("shortcut", one_of("shortcut", "plain"),
+        "draw only the numbers that the gradient depends on (same law, much faster), or every row"),
     # Extensions; each needs sampler "plain" and no population trajectory.
     "num_features": Field(1, integer(1), "orthogonal features that make up the signal"),
-    "separate_filters": Field(
-        False, boolean(), "the two halves of the activation have filters, thresholds, weights"
-    ),
-    "stride": Field(
-        None, optional(integer(1)), "of the filter over a vector with the signal anywhere in it"
-    ),
-    "population": Field(
-        True, boolean(), "the report adds the trajectory on the population loss (no sampling)"
-    ),
+    "separate_filters": Field(False, boolean(),
+        "the two halves of the activation have filters, thresholds, weights"),
+    "stride": Field(None, optional(integer(1)),
+        "of the filter over a vector with the signal anywhere in it"),
+    "population": Field(True, boolean(),
+        "the report adds the trajectory on the population loss (no sampling)"),
     **measure_fields(OF_ANY, "a single filter has no layer of features"),
     "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
-    # The axes of the sweep; those that are empty stay at the value above.
+    # The axes of the sweep; an empty one stays at the value above.
     "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),
     "sweep.noise_scale": Field((), tuple_of(_NOISE_SCALE), "noise scales"),
     "sweep.learning_rate": Field((), tuple_of(_LEARNING_RATE), "learning rates"),
 }
+# fmt: on
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:

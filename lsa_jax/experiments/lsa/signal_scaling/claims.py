@@ -103,8 +103,8 @@ def _reaches(at: dict[str, object]) -> Statistic:
 def _growth(at: dict[str, object], within: float) -> Statistic:
     """Returns the statistic of the largest exponent between neighbouring k.
 
-    Of minibatches its upper end is the largest of all intervals over seeds, each wider by what the
-    steps between evaluations make of it, and its lower end is the largest of intervals as much
+    For minibatches its upper end is the largest of all intervals over seeds, each wider by the
+    effect of the steps between evaluations, and its lower end is the largest of intervals as much
     wider as there are to choose from (Bonferroni).
     """
 

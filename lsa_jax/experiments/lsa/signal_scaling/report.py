@@ -36,7 +36,7 @@ _NOTE = (
     "line is. Samples are steps times the batch size: the same exponent. Polynomial growth counts "
     "as shown when the error is reached at {points} k or more from k0 on, and steps grow at most "
     "like k^{largest:g} between neighbouring k: of minibatches, the upper ends of all 95 % "
-    "intervals over seeds (Student's t), each wider by what {every} steps make of it. Refuting it "
+    "intervals over seeds (Student's t), each wider by the effect of {every} steps. Refuting it "
     "takes a lower end above that, of intervals as much wider as there are to choose from "
     "(Bonferroni)."
 )

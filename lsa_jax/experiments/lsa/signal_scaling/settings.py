@@ -1,6 +1,6 @@
 """Settings: steps and samples to a small error, as k grows.
 
-Source: Karp et al. (NeurIPS 2021), theorem 1. Training is that of `lsa/signal_dynamics`.
+Source: Karp et al. (NeurIPS 2021), theorem 1. Training is as in `lsa/signal_dynamics`.
 """
 
 import ml_collections
@@ -18,15 +18,13 @@ _TRAINING = {
     if name != "population" and not name.startswith("sweep.")
 }
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     **_TRAINING,
     "experiment": experiment_field(__name__),
     "title": Field("Steps and samples to a small error", text(), "heading of the report"),
-    "learner": Field(
-        "sgd",
-        one_of("sgd", "population"),
-        "Algorithm 1 on minibatches, or the population gradient's flow (no sampling)",
-    ),
+    "learner": Field("sgd", one_of("sgd", "population"),
+        "Algorithm 1 on minibatches, or the population gradient's flow (no sampling)"),
     "k": Field(1024, _K, "noise rows of an example"),
     "d": Field(10, integer(2), "length of a row"),
     "noise_scale": Field(0.5, _NOISE_SCALE, "multiplies the noise's std, log(k) / sqrt(k)"),
@@ -34,9 +32,8 @@ FIELDS: dict[str, Field] = {
     "eval_every": Field(20, integer(1), "steps between evaluations"),
     "num_test": Field(500, integer(1), "fresh test examples at each evaluation"),
     "checkpoint_every": Field(100, integer(1), "evaluations between checkpoints"),
-    "target_error": Field(
-        0.01, number(1e-6, 0.4), "exact error of the network at which a run ends"
-    ),
+    "target_error": Field(0.01, number(1e-6, 0.4),
+        "exact error of the network at which a run ends"),
     "duration": Field(1e8, number(1.0), "rate times steps at which the flow ends at the latest"),
     # The axes of the sweep: learners x noise scales x k, for "sgd" also x seeds.
     "sweep.seed": Field((0, 1), tuple_of(_SEED), "seeds"),
@@ -45,6 +42,7 @@ FIELDS: dict[str, Field] = {
     "sweep.population_k": Field((16, 64, 256, 1024), tuple_of(_K), "the same, population"),
     "sweep.population_noise_scale": Field((0.5, 1.0), tuple_of(_NOISE_SCALE), "the same"),
 }
+# fmt: on
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
