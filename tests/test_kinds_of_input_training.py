@@ -19,7 +19,7 @@ from lsa_jax import data, models, training
 from lsa_jax.data import ImageSet
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.training import growth, measures, steps
+from lsa_jax.training import measures, steps
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -245,17 +245,8 @@ def after_a_step(w):
     return found.states.params["w"]
 
 
-def params_of(layers):
-    return {"layers": {"w": layers}}
-
-
 LAYERS, FRESH = RNG.normal(size=(3, 2)).astype(np.float32), np.zeros((5, 2), np.float32)
 SOURCES = np.array([0.0, 0.5, -0.5, 0.5, 1.0])  # twice that, as int64: layers 0, 1, NEW, 1, 2
-
-
-def grown(layers, sources):
-    picked = layers[np.maximum(sources, 0).astype(int)]
-    return np.where((sources == growth.NEW)[:, None], 0.0, picked)
 
 
 ROWS |= {
@@ -264,20 +255,6 @@ ROWS |= {
         after_a_step,
         lambda w: w - 0.5 * (w - 1),
         kinds=tuple(k for k in KINDS if k not in _NARROW_OR_SHAPED),
-    ),
-    "growth.grow.tree": Row(
-        LAYERS,
-        lambda v: growth.grow(params_of(v), params_of(FRESH), np.array([0, 1, -1, 1, 2]))["layers"][
-            "w"
-        ],
-        lambda v: grown(v, np.array([0, 1, -1, 1, 2])),
-        kinds=tuple(k for k in KINDS if k not in ("list", "pandas")),
-    ),
-    "growth.grow.sources": Row(
-        SOURCES,
-        lambda v: growth.grow(params_of(LAYERS), params_of(FRESH), v)["layers"]["w"],
-        lambda v: grown(LAYERS, v),
-        only_whole=True,
     ),
 }
 
@@ -371,13 +348,6 @@ ROWS |= {
 
 PIXELS = RNG.random((3, 2, 2, 1)).astype(np.float32)
 ON_NOISE = data.Composition(2, 4, "fixed_corner", "gaussian")
-AT_CORNER = data.Composition(2, 4, "fixed_corner", "none")
-
-
-def pasted(images):
-    behind = np.zeros((len(images), 4, 4, images.shape[3]))
-    behind[:, 2:, 2:] = images
-    return behind
 
 
 def compose(composition, images=PIXELS, index=None, noise=1.0, **settings):
@@ -392,7 +362,6 @@ def labels_of(inputs, targets):
 
 
 ROWS |= {
-    "compose.images": Row(PIXELS, lambda v: compose(AT_CORNER, v), pasted),
     "task_view.targets": Row(
         np.array([0, 0.5, 1.0]),  # twice that, as int64
         lambda v: labels_of(PIXELS[: len(v)], v).targets,
@@ -431,20 +400,6 @@ def test_a_kind_of_array_is_right_or_costs_one_line(name):
 
 
 # --- learning rates, keys, images ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", SCALARS)
-def test_a_rate_is_one_number_of_any_kind(kind):
-    rate = KINDS[kind](np.array(0.5, np.float32))
-    gradient = jnp.array([2.0, -4.0])
-    try:
-        optimizer = training.make_optimizer("sgd", rate)
-    except InputError:
-        assert kind == "complex"
-        return
-    updates, _ = optimizer.update(gradient, optimizer.init(gradient))
-    expected = -float(np.asarray(rate, float)) * np.asarray(gradient)
-    np.testing.assert_allclose(np.asarray(updates, float), expected, rtol=1e-6)
 
 
 def of_keys(key):

@@ -7,7 +7,6 @@ import pytest
 import scipy.special
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models import (
     ABRelu,
     Abs,
@@ -141,16 +140,6 @@ def test_a_residual_is_the_sum_of_its_paths(key):
     for branch, words in (((Relu(),), "without parameters"), ((Dense(2),), "equal shapes")):
         with pytest.raises(InputError, match=words):
             network([Residual(branch)]).init(key, (3,))
-
-
-def test_a_path_without_a_limit_leaves_none():
-    weights, without = (Dense(3),), (Dense(3), BatchNorm())
-    assert Residual(without).infinite("ntk") is None
-    assert Residual(weights, without).infinite("ntk") is None
-    assert Concat((weights, without)).infinite("ntk") is None
-    affine = steps.Affine(3, 1.0, None, "ntk")
-    assert Residual(weights).infinite("ntk") == (steps.Sum((affine,), ()),)
-    assert Serial((Abs(), *weights)).infinite("ntk") == (pointwise.Relu(-1.0, 1.0), affine)
 
 
 @pytest.mark.usefixtures("unchecked")

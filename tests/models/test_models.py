@@ -56,18 +56,6 @@ def draw_inputs(row: Row, n: int = 7):
 
 
 @every_model
-def test_the_key_alone_decides_the_parameters(row, key):
-    model, _, params = built(row)
-    again, other = (
-        row.build().init(jax.random.key(1), row.input_shape),
-        model.init(key, row.input_shape),
-    )
-    jax.tree.map(np.testing.assert_array_equal, again, params)
-    assert not np.array_equal(jax.tree.leaves(other)[-1], jax.tree.leaves(params)[-1])
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
-
-
-@every_model
 def test_an_example_meets_the_others_only_in_batch_normalisation(row):
     _, apply, params = built(row)
     inputs = draw_inputs(row)

@@ -82,17 +82,6 @@ def test_targets_that_fit_no_output_are_refused_before_training(name):
         run(good[0], loss, outputs=good[1], evaluation=Evaluation(Dataset(X, Y[:, :1] + 0.5)))
 
 
-@pytest.mark.parametrize("name", ["softmax_cross_entropy", "class_mean_cross_entropy"])
-def test_numbers_of_classes_train_as_one_hot_rows_do(name):
-    loss = training.LOSSES[name]
-    test = Evaluation(Dataset(X, LABELS))
-    found = run(LABELS, loss, outputs=4, evaluation=test, epochs=3)
-    rows = np.eye(4, dtype=np.float32)[LABELS]
-    expected = run(rows, loss, outputs=4, evaluation=Evaluation(Dataset(X, rows)), epochs=3)
-    jax.tree.map(np.testing.assert_array_equal, found[0], expected[0])
-    assert found[1].rows == expected[1].rows
-
-
 def test_numbers_some_of_which_are_zero_have_no_accuracy_unless_asked_for():
     targets = np.where(Y > 0, Y, 0)
     _, history = run(targets, training.squared_error)
