@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies
 
 from lsa_jax.data import ImageSet
-from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.data.images import CIFAR10_CLASSES
 from lsa_jax.data.tasks import ANIMALS, VEHICLES, subset_order, task_view
 from lsa_jax.errors import InputError
@@ -151,3 +151,12 @@ def test_train_and_test_subsets_are_drawn_independently():
     both = both._replace(test=both.train)
     task = task_view(both, "all", num_train=20, num_test=20)
     assert set(numbers(task.train)) != set(numbers(task.test))
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [np.eye(3)[[0, 2, 2, 1, 2]], [0, 2, 2, 1, 2], [[-1], [1], [1], [-1], [1]]],
+    ids=["one-hot", "numbers", "signs"],
+)
+def test_the_best_constant_answer_is_the_largest_class(targets):
+    assert best_constant_accuracy(targets) == 3 / 5
