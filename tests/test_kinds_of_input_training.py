@@ -290,24 +290,7 @@ def alignment(x, w, y):
     return aligned(kernel(x, w), y @ y.T)
 
 
-def rank(x):
-    sizes = np.linalg.svd(x - x.mean(0), compute_uv=False)
-    share = sizes / sizes.sum()
-    return np.exp(-(share * np.log(np.where(share > 0, share, 1))).sum())
-
-
-def projection(outputs):
-    basis, sizes, _ = np.linalg.svd(outputs - outputs.mean(0), full_matrices=False)
-    basis = basis[:, sizes > 1e-5 * sizes[0]]
-    return basis @ basis.T
-
-
-def linear(params, x):
-    return x @ params["w"]
-
-
 P0, P1 = {"w": W0}, {"w": W1}
-GRAM = X @ X.T
 _FLOATS = tuple(k for k in KINDS if k not in ("NaN", "infinite", "one row"))
 ROWS |= {
     "measures.kernel_distance.inputs": Row(
@@ -321,26 +304,6 @@ ROWS |= {
         lambda v: measures.target_alignment(squared_network, P0, P1, X, v),
         lambda y: alignment(X.astype(float), W1, y),
         kinds=_FLOATS,
-    ),
-    "measures.low_rank_distance.inputs": Row(
-        X,
-        lambda v: measures.low_rank_distance(linear, P1, v),
-        lambda x: 1 - aligned(x @ x.T, projection(x @ W1)),
-        1e-4,
-        kinds=tuple(k for k in _FLOATS if k not in ("[n]", "[n, 1]", "an axis more")),
-    ),
-    "measures.cosine.first": Row(
-        GRAM,
-        lambda v: measures.cosine(v, GRAM),
-        lambda a: cosine(a, GRAM.astype(float)),
-        kinds=_FLOATS,
-    ),
-    "measures.effective_rank.inputs": Row(
-        X,
-        lambda v: measures.effective_rank(linear, P1, v),
-        rank,
-        1e-3,
-        kinds=tuple(k for k in _FLOATS if k not in ("[n]", "[n, 1]", "an axis more")),
     ),
 }
 

@@ -175,11 +175,3 @@ def test_real_cifar10_has_the_published_counts_and_colours():
     np.testing.assert_array_equal(np.bincount(image_set.test.targets), [1000] * 10)
     mean = image_set.train.inputs.mean((0, 1, 2), dtype=np.float64)
     np.testing.assert_allclose(mean, [0.4914, 0.4822, 0.4465], atol=2e-3)
-
-
-@pytest.mark.real_data
-def test_real_photographs_are_squares():
-    photographs = images.photographs(real_dir("plants") / "plants" / "daisy", 16)
-    assert photographs.shape[1:] == (16, 16, 3)
-    assert len(photographs) > 100
-    assert 0.2 < photographs.mean() < 0.8

@@ -197,29 +197,6 @@ def test_masks_are_drawn_in_training_alone(name):
     assert trains(model, X, keys[:2])
 
 
-def test_layers_of_a_deep_network_have_the_kernel_of_their_jacobian():
-    networks = {
-        "linen": models.from_flax_linen(
-            linen.Sequential([linen.Dense(4), jnp.tanh, linen.Dense(3)])
-        ),
-        "nnx": of_nnx(
-            lambda self, x: jnp.tanh(self.dense(x)) @ self.free + self.bias,
-            dense=an_nnx,
-            free=lambda rngs: nnx.Param(jax.random.normal(rngs.params(), (3, 2))),
-            bias=lambda rngs: jnp.ones((1, 2)),
-        ),
-        "equinox": models.from_equinox(lambda key: equinox.nn.MLP(6, 3, 4, 2, key=key)),
-        "haiku": models.from_haiku(haiku_mlp),
-    }
-    for model in networks.values():
-        params = model.init(jax.random.key(0), X[0])
-        jacobian = jax.tree.leaves(jax.jacrev(lambda p, f=model.apply: f(p, X))(params))
-        flat = np.concatenate([np.reshape(part, (*part.shape[:2], -1)) for part in jacobian], -1)
-        expected = np.einsum("ncp,mcp->nm", flat, flat) / flat.shape[1]
-        actual = kernels.empirical_ntk(model.apply, params, X)
-        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
-
-
 def haiku_mlp(x):
     return haiku.nets.MLP([5, 3])(x)
 

@@ -126,34 +126,6 @@ def chain_state(problem, *weights):
 OPERATORS = [Operator(0, 1, "copy"), Operator(1, 1, "copy"), Operator(1, 1, "random")]
 
 
-def test_selection_is_by_the_loss_after_training_and_parts_change_nothing(problem, tmp_path):
-    state = chain_state(problem, 2.0, 1.1)
-    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
-    whole = grow_and_select(problem, state, fresh, OPERATORS, steps=6, window=7)
-    place = Placement(at_once=1)
-    again = [
-        grow_and_select(
-            problem, state, fresh, OPERATORS, steps=6, window=7, placement=place, directory=tmp_path
-        )
-        for _ in range(2)  # the second time all comes from the checkpoints
-    ]
-    for parts in again:
-        assert parts.operator == whole.operator and parts.scores == whole.scores
-        np.testing.assert_array_equal(parts.losses, whole.losses)
-    # By hand: descent on three numbers, in float64.
-    x = np.linspace(1, 2, 8)
-    for column, operator in enumerate(OPERATORS):
-        w = np.array([[2, 2, 1.1], [2, 1.1, 1.1], [2, 1.1, 0.1]][column])
-        losses = []
-        for _ in range(7):
-            error = x * w.prod() - 2 * x
-            losses.append(0.5 * np.mean(error**2))
-            w = w - 0.01 * np.mean(error * x) * w.prod() / w
-        np.testing.assert_allclose(
-            whole.losses[:, column], losses, rtol=1e-4, err_msg=operator.name
-        )
-
-
 def test_a_batch_over_eight_devices_trains_like_one(problem):
     state = chain_state(problem, 2.0, 1.1)
     fresh = {"layers": {"w": jnp.full(3, 0.1)}}
