@@ -1,4 +1,4 @@
-"""The processor that programs are built for: asked in one place, and answered for one not there."""
+"""The processor that programs are built for, also one that is not there."""
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ def test_platforms_go_by_both_of_their_names():
 def test_what_a_gradient_keeps_is_counted_and_less_of_it_with_checkpoints():
     w, x = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((4, 4), (100, 4)))
     kept = backend.bytes_for_gradient(lambda w, x: jnp.sum(jnp.sin(x @ w)), w, x)
-    # The inputs, and the cosine of what the sine was taken of.
+    # The inputs, and the cosine of the argument of the sine.
     assert 2 * 400 * 4 <= kept <= 2 * 400 * 4 + 16 * 4
     layers = jax.ShapeDtypeStruct((8, 4, 4), jnp.float32)
 

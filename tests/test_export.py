@@ -1,6 +1,6 @@
 """Programs lower for CPUs, GPUs and TPUs alike, without any of these: their products and branches.
 
-What is exported is what runs: the functions that a layout maps, a kernel's two stages.
+Exported are the functions that a layout maps, and a kernel's two stages.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ NUM_TRAIN, BATCH, DEVICES = 16, 8, 4
 IMAGE = (16, 16, 3)
 LOSS = training.LOSSES["softmax_cross_entropy"]
 
-# Each layout and each accelerator once; what a CPU's other tests run, and the rest, with -m slow.
+# Each layout and each accelerator once; the rest with -m slow.
 PLACES = [
     ("replicas", "tpu"),
     ("batch", "cuda"),
@@ -120,7 +120,7 @@ def linearised():
 
 
 def outer_product():
-    """Yields what `average_gradient_outer_product` compiles for a network at infinite width."""
+    """Yields the programs of `average_gradient_outer_product` at infinite width."""
     kernel, rows, columns, outputs = models.cnn().kernel, 2, 4, 3
     steps, points = kernel.steps, np.ones((rows, 12, 12, 1), np.float32)
     total = forms(lambda: gradients.zeros(steps, points, outputs))

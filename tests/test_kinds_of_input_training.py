@@ -45,7 +45,7 @@ def framed(array):
     return pd.DataFrame(array) if array.ndim == 2 else pd.Series(array)
 
 
-# By name, what is made of an argument's usual value, a numpy array.
+# Changes of an argument's usual value, a numpy array, by name.
 KINDS = {
     "as it is": lambda a: a,
     "bool": lambda a: a > 0,
@@ -71,7 +71,7 @@ KINDS = {
     "NaN": lambda a: with_entry(a, np.nan),
     "infinite": lambda a: with_entry(a, np.inf),
 }
-# What a scalar may be: the kinds that need no axis.
+# Kinds of scalars, which need no axis.
 SCALARS = ("as it is", "bool", "uint8", "int64", "float16", "float64", "complex", "object", "jax")
 
 

@@ -42,7 +42,7 @@ def uniform(counts):
     return scipy.stats.chisquare(counts).pvalue > P_VALUE
 
 
-# Every background and every placement, fixed or fresh. Each test of these compiles anew.
+# Every background and every placement, fixed or fresh. Each test of these compiles again.
 KINDS = [
     make("gaussian", "random_location", fresh=True),
     make("photographs", "random_location"),
@@ -80,7 +80,7 @@ def compose_some(composition, key, *, count=23, order=slice(None), epoch=0, nois
     )
 
 
-# What depends on what.
+# Dependence on key, example and epoch.
 
 
 def test_example_is_the_same_in_every_batch_and_order(composition, key):
@@ -181,7 +181,7 @@ def test_random_corner_is_uniform_over_the_four_corners(key):
     assert uniform(counts)
 
 
-# What lies behind.
+# Backgrounds.
 
 
 def test_gaussian_background_has_the_stated_law(key):

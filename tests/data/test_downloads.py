@@ -16,7 +16,7 @@ CONTENTS = {"/first.bin": b"first" * 1000, "/second.bin": b"second" * 1000}
 
 @pytest.fixture
 def server():
-    """A server on this machine; yields its address and the list of what it was asked for."""
+    """A server on this machine; yields its address and the list of requests."""
     asked = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -142,9 +142,6 @@ def test_files_as_published_do_not_warn(svhn_dir, monkeypatch):
     assert [file.as_published for file in images.read("svhn", svhn_dir)[1]] == [True, True]
 
 
-# Damage. (data set, file, what is done to its contents, words of the message)
-
-
 # Real data: read before the environment is cleared for the other tests.
 
 REAL_DIR = os.environ.get("LSA_DATA_DIR")

@@ -32,7 +32,7 @@ def add(root, *names, shape=(SIDE, SIDE), start=0):
 
 
 def read_folder(path, side=SIDE):
-    """Returns the only picture of a class, beside another class."""
+    """Returns the only picture of a class; another class is added."""
     add(path.parents[1] / "other", "0.png", shape=(side, side), start=10)
     return data.load(path.parents[1].name, path.parents[2]).test.inputs[0]
 
@@ -243,7 +243,7 @@ def test_a_validation_split_beside_a_test_set_is_left_out_and_counted(tmp_path):
     assert len(image_set.train.targets) == len(image_set.test.targets) == 6
 
 
-# What is left out.
+# Files that are left out.
 
 
 def test_files_of_systems_are_no_pictures(tmp_path):

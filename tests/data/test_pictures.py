@@ -1,4 +1,4 @@
-"""Photographs, folders of classes and tiny ImageNet: what is in the files is what comes out."""
+"""Photographs, folders of classes and tiny ImageNet are read as they were written."""
 
 import shutil
 import zipfile
@@ -41,7 +41,7 @@ def test_large_jpeg_keeps_its_layout(tmp_path):
     pixels[:, 700:] = 0
     save(tmp_path / "a.jpg", pixels)
     square = photographs(tmp_path, 20)[0]
-    # Decoded at an eighth, a column at each edge is mixed with what lies outside.
+    # Decoded at an eighth, a column at each edge is mixed with its outside.
     assert square[:, 1:9].max() < 0.05
     assert square[:, 11:19].min() > 0.95
 

@@ -13,7 +13,7 @@ from lsa_jax.errors import InputError
 
 
 def make_set(class_names, num_train=200, num_test=60):
-    """Returns an image set whose images hold their own number and class, to be told apart."""
+    """Returns an image set whose images hold their own number and class."""
 
     def split(count, offset):
         labels = np.random.default_rng(count).integers(0, len(class_names), count)

@@ -1,4 +1,4 @@
-"""Networks of other libraries compute what they do there, and have the kernels of our own."""
+"""Networks of other libraries keep their outputs, and have finite kernels."""
 
 import functools
 import sys

@@ -1,4 +1,4 @@
-"""What every model must do: one row a model, one test a property."""
+"""Properties of every model: one row a model, one test a property."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial

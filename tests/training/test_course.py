@@ -187,7 +187,7 @@ def test_a_course_is_read_by_mark_by_replica_and_by_step(course):
 
 def test_the_cost_is_medians_without_what_compiles_over_all_marks_and_segments(course):
     course.seconds[:] = [9.0, 1.0, 2.0, 6.0]
-    # 4 measurings of 2 s beside 10 segments of 5 s.
+    # 4 measurings of 2 s, 10 segments of 5 s.
     assert course.cost([80.0, 4.0, 5.0, 7.0], 10) == (0, pytest.approx(4 * 2 / 50))
     course.seconds[:] = [9.0, 1.0]
     assert course.cost([80.0, 4.0], 10).share == pytest.approx(4 * 1 / 40)

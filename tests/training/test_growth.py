@@ -159,7 +159,7 @@ def test_the_mean_of_the_last_losses_decides_and_batches_go_on_from_the_first_st
         steps = range(first, first + count)
         return {"x": np.stack([x] * count), "y": np.stack([(step + 2) * x for step in steps])}
 
-    told, operators = [], [OPERATORS[2], *OPERATORS[:2]]
+    reported, operators = [], [OPERATORS[2], *OPERATORS[:2]]
     state = chain_state(problem, 2.0, 0.7)
     found = grow_and_select(
         problem._replace(batches=batches),
@@ -171,7 +171,7 @@ def test_the_mean_of_the_last_losses_decides_and_batches_go_on_from_the_first_st
         window=2,
         placement=Placement(at_once),
         checkpoint_every=3,
-        progress=told.append,
+        progress=reported.append,
     )
     ways = [[2, 0.7, 0.1], [2, 2, 0.7], [2, 0.7, 0.7]]
     expected = np.array([descended(w, range(3, 8))[-2:] for w in ways]).T
@@ -179,10 +179,10 @@ def test_the_mean_of_the_last_losses_decides_and_batches_go_on_from_the_first_st
     np.testing.assert_allclose(list(found.scores.values()), expected.mean(axis=0), rtol=1e-4)
     assert list(found.scores) == operators
     assert found.operator == operators[int(np.argmin(expected.mean(axis=0)))]
-    # Segments of three steps and of what is left, part by part.
+    # Segments of three steps and of the remaining two, part by part.
     assert asked == [(3, 3), (6, 2)] * (1 if at_once == 3 else 2)
     shares = [3 / 5, 1] if at_once == 3 else [2 / 5, 2 / 3, 2 / 3 + 1 / 5, 1]
-    assert told == pytest.approx(shares)
+    assert reported == pytest.approx(shares)
 
 
 def test_of_equal_operators_the_first_is_kept(problem):

@@ -197,10 +197,10 @@ def test_a_diverging_replica_stops_alone_and_says_at_which_step(key, run):
 
 
 def test_a_run_ends_where_all_of_its_replicas_have_diverged(key, run):
-    told, rates = [], jnp.array([1e30, 1e25])
+    reported, rates = [], jnp.array([1e30, 1e25])
     keys = jax.random.split(key, 2)
-    _, history = run(keys, optimizer=optax.sgd, replicas=rates, progress=told.append)
-    assert told == [1 / 3] and [row["epoch"] for row in history.rows] == [1]
+    _, history = run(keys, optimizer=optax.sgd, replicas=rates, progress=reported.append)
+    assert reported == [1 / 3] and [row["epoch"] for row in history.rows] == [1]
     assert sorted(history.failures) == [0, 1]
 
 
