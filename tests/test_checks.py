@@ -18,6 +18,6 @@ from lsa_jax.errors import InputError
     ],
 )
 def test_what_is_not_accepted_is_told_in_one_line(value, shown):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as refused:
         require("count", value, integer(1))
-    assert str(told.value) == f"count is {shown}; accepted: {integer(1).accepted}"
+    assert str(refused.value) == f"count is {shown}; accepted: {integer(1).accepted}"

@@ -1,6 +1,6 @@
 """Programs lower for CPUs, GPUs and TPUs alike, without any of these: their products and branches.
 
-What is exported is what runs: the functions that a layout maps, a kernel's two stages.
+Exported are the functions that a layout maps, and a kernel's two stages.
 """
 
 import contextlib
@@ -16,26 +16,18 @@ from jax import export
 
 from lsa_jax import backend, kernels, models, parallel, training
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.resnet import resnet18
-from lsa_jax.experiments.growing.objectives import make_objective
-from lsa_jax.experiments.growing.tasks import make_loss
-from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Sizes
 from lsa_jax.experiments.lsa.noise_curves.learners import linearized_model
-from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
-from lsa_jax.experiments.resnet.hierarchical.signals import readout_error
-from lsa_jax.experiments.transformers.one_layer import one_layer
 from lsa_jax.kernels.infinite import gradients
 from lsa_jax.kernels.matrices.staged import stages_of
 from lsa_jax.models import network
 from lsa_jax.training.programs import Recipe, Source, make_epoch, make_evaluate, make_init
-from lsa_jax.training.steps import Guarded, NetworkState, make_programs
 
 PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
 NUM_TRAIN, BATCH, DEVICES = 16, 8, 4
 IMAGE = (16, 16, 3)
 LOSS = training.LOSSES["softmax_cross_entropy"]
 
-# Each layout and each accelerator once; what a CPU's other tests run, and the rest, with -m slow.
+# Each layout and each accelerator once; the rest with -m slow.
 PLACES = [
     ("replicas", "tpu"),
     ("batch", "cuda"),
@@ -55,11 +47,7 @@ MODELS = {
     "cnn": lambda axis: (models.cnn(4), IMAGE),
     "wide_resnet": lambda axis: (models.wide_resnet(1, batch_axis=axis), IMAGE),
     "linearised cnn": lambda axis: (linearized_model(models.cnn(4)), IMAGE),
-    "patch_cnn": lambda axis: (patch_cnn(4), (5, 6)),
-    "resnet18": lambda axis: (resnet18(4), IMAGE),
 }
-# The largest has no layer that those before it have not.
-FAMILIES = [*list(MODELS)[:-1], pytest.param("resnet18", marks=pytest.mark.slow)]
 
 
 def shape(*sizes, dtype=jnp.float32):
@@ -90,33 +78,16 @@ def training_programs(family, layout_name):
     layout, lead = layout_of(layout_name)
     axis = parallel.BATCH_AXIS if layout_name == "batch" else None
     model, example = MODELS[family](axis)
-    outputs = 1 if family == "patch_cnn" else 10
+    outputs = 10
     inputs = shape(NUM_TRAIN, *example)
-    loss = training.LOSSES["squared_error"] if outputs == 1 else LOSS
     frozen = ("initial",) if family == "linearised cnn" else ()
-    recipe = Recipe(model, loss, lambda _: optax.sgd(0.1), {}, BATCH, BATCH, frozen, layout)
+    recipe = Recipe(model, LOSS, lambda _: optax.sgd(0.1), {}, BATCH, BATCH, frozen, layout)
     source, data = Source(None, NUM_TRAIN), Dataset(inputs, shape(NUM_TRAIN, outputs))
     state = stacked(forms(make_init(recipe, source), key_form(), None, data), *lead)
     shared = stacked(data, DEVICES)
     epoch = layout.map(make_epoch(recipe, source), 3)
     yield epoch, (state, stacked(key_form(), *lead), None, shared)
     yield layout.map(make_evaluate(recipe, source), 2), (state, None, shared)
-
-
-def growing_programs(kind, layout_name):
-    """Yields the segment of training that `train_steps` compiles."""
-    layout, lead = layout_of(layout_name)
-    model = TRANSFORMERS[kind](Sizes(300, 16, 8, 2, 16))
-    objective = make_objective({"encoder": "masked", "decoder": "ul2"}[kind], 16, 300)
-    optimizer = optax.adamw(1e-3)
-    params = forms(lambda key: model.init(key, 2), key_form())
-    state = NetworkState(params, forms(optimizer.init, params))
-    state = stacked(Guarded(state, shape(dtype=bool)), *lead)
-    batch = forms(objective, key_form(), shape(BATCH, 16, dtype=jnp.int32))
-    batches, validation = stacked(batch, DEVICES, 3), stacked(batch, DEVICES, 1)
-    programs = make_programs(make_loss(model, remat=False), optimizer, layout)
-    yield programs.advance, (state, batches, shape(DEVICES, 3, dtype=bool), validation)
-    yield programs.measure, (state, validation)
 
 
 def staged(kernel, example):
@@ -148,28 +119,8 @@ def linearised():
     yield kernels.linearize(model.apply, params), (params, shape(4, *IMAGE))
 
 
-def linearised_on():
-    model = models.cnn(2)
-    params, made = at_start(model), []
-
-    def prepare(x):
-        examples, apply = kernels.linearize_on(model.apply, params, x)
-        made.append(apply)
-        return examples
-
-    examples = forms(prepare, shape(4, *IMAGE))
-    yield made[0], (params, examples)
-
-
-def diagonal():
-    model = models.cnn(2)
-    params = at_start(model)
-    ntk = kernels.empirical_ntk
-    yield lambda x: ntk(model.apply, params, x, diagonal=True, full=True), (shape(4, *IMAGE),)
-
-
 def outer_product():
-    """Yields what `average_gradient_outer_product` compiles for a network at infinite width."""
+    """Yields the programs of `average_gradient_outer_product` at infinite width."""
     kernel, rows, columns, outputs = models.cnn().kernel, 2, 4, 3
     steps, points = kernel.steps, np.ones((rows, 12, 12, 1), np.float32)
     total = forms(lambda: gradients.zeros(steps, points, outputs))
@@ -187,17 +138,10 @@ def outer_product():
 KERNELS = {
     "infinite": lambda: staged(models.cnn().kernel, (28, 28, 1)),
     "infinite with pools": lambda: staged(pooled_network().kernel, (8, 8, 3)),
-    "infinite NNGP": lambda: staged(models.mlp().nngp, (20,)),
-    "patch_cnn": lambda: iter([(patch_cnn(4).kernel, (shape(6, 5, 7), shape(3, 5, 7)))]),
     "finite layerwise": lambda: finite("layerwise"),
     "finite jacobian": lambda: finite("jacobian"),
-    "finite vector products": lambda: finite("vector_products"),
-    "finite auto": lambda: finite("auto"),
-    "finite full diagonal": diagonal,
     "linearize": linearised,
-    "linearize_on": linearised_on,
     "gradients of a recursive feature machine": outer_product,
-    "read-out": lambda: iter([(readout_error, (shape(20, 5), shape(20, 2)) * 2)]),
 }
 
 
@@ -238,41 +182,16 @@ def by_shard_map(monkeypatch):
 
 
 @pytest.mark.parametrize(("layout_name", "platform"), PLACES)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", MODELS)
 def test_training_lowers_for_every_processor(family, layout_name, platform, by_shard_map):
     with machine(platform):
         texts = [lowered(*one, platform) for one in training_programs(family, layout_name)]
     for text in texts:
         assert products(text)
         assert_fits_any_processor(text, platform)
-        if family in ("cnn", "wide_resnet", "resnet18"):
+        if family in ("cnn", "wide_resnet"):
             assert ("stablehlo.convolution" in text) == (platform != "cpu")
     assert ("all_reduce" in texts[0]) == (layout_name == "batch")
-
-
-@pytest.mark.parametrize(("layout_name", "platform"), PLACES)
-@pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_growing_lowers_for_every_processor(kind, layout_name, platform, by_shard_map):
-    with machine(platform):
-        texts = [lowered(*one, platform) for one in growing_programs(kind, layout_name)]
-    for text in texts:
-        assert products(text)
-        assert_fits_any_processor(text, platform)
-        assert ("all_reduce" in text) == (layout_name == "batch")
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_the_one_layer_transformers_gradient_lowers_for_every_processor(platform):
-    model = one_layer(6)
-    params = forms(lambda key: model.init(key, (4,)), key_form())
-
-    def loss(params, sequences):
-        return jnp.mean(jax.nn.logsumexp(model.apply(params, sequences), axis=-1))
-
-    with machine(platform):
-        text = lowered(jax.grad(loss), (params, shape(3, 4, dtype=jnp.int32)), platform)
-    assert products(text)
-    assert_fits_any_processor(text, platform)
 
 
 # Other tests run each kernel on a CPU, against float64 or another way to compute it.
@@ -289,15 +208,6 @@ def test_kernels_lower_for_every_processor_in_full_precision(name, platform):
         assert precision == ["HIGHEST", "HIGHEST"]
     for text in texts:
         assert_fits_any_processor(text, platform)
-
-
-def test_a_trained_linearisation_has_the_networks_precision_if_asked_for():
-    model = models.mlp(4)
-    params = at_start(model, (5,))
-    fast = kernels.linearize(model.apply, params, precision="default")
-    text = lowered(fast, (params, shape(3, 5)), "tpu")
-    assert products(text)
-    assert "HIGHEST" not in text
 
 
 def test_loops_that_keep_to_a_cache_are_those_of_cpus_alone():

@@ -19,7 +19,7 @@ from lsa_jax import data, models, training
 from lsa_jax.data import ImageSet
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.training import growth, measures, steps
+from lsa_jax.training import measures, steps
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -45,7 +45,7 @@ def framed(array):
     return pd.DataFrame(array) if array.ndim == 2 else pd.Series(array)
 
 
-# By name, what is made of an argument's usual value, a numpy array.
+# Changes of an argument's usual value, a numpy array, by name.
 KINDS = {
     "as it is": lambda a: a,
     "bool": lambda a: a > 0,
@@ -71,7 +71,7 @@ KINDS = {
     "NaN": lambda a: with_entry(a, np.nan),
     "infinite": lambda a: with_entry(a, np.inf),
 }
-# What a scalar may be: the kinds that need no axis.
+# Kinds of scalars, which need no axis.
 SCALARS = ("as it is", "bool", "uint8", "int64", "float16", "float64", "complex", "object", "jax")
 
 
@@ -245,17 +245,8 @@ def after_a_step(w):
     return found.states.params["w"]
 
 
-def params_of(layers):
-    return {"layers": {"w": layers}}
-
-
 LAYERS, FRESH = RNG.normal(size=(3, 2)).astype(np.float32), np.zeros((5, 2), np.float32)
 SOURCES = np.array([0.0, 0.5, -0.5, 0.5, 1.0])  # twice that, as int64: layers 0, 1, NEW, 1, 2
-
-
-def grown(layers, sources):
-    picked = layers[np.maximum(sources, 0).astype(int)]
-    return np.where((sources == growth.NEW)[:, None], 0.0, picked)
 
 
 ROWS |= {
@@ -264,20 +255,6 @@ ROWS |= {
         after_a_step,
         lambda w: w - 0.5 * (w - 1),
         kinds=tuple(k for k in KINDS if k not in _NARROW_OR_SHAPED),
-    ),
-    "growth.grow.tree": Row(
-        LAYERS,
-        lambda v: growth.grow(params_of(v), params_of(FRESH), np.array([0, 1, -1, 1, 2]))["layers"][
-            "w"
-        ],
-        lambda v: grown(v, np.array([0, 1, -1, 1, 2])),
-        kinds=tuple(k for k in KINDS if k not in ("list", "pandas")),
-    ),
-    "growth.grow.sources": Row(
-        SOURCES,
-        lambda v: growth.grow(params_of(LAYERS), params_of(FRESH), v)["layers"]["w"],
-        lambda v: grown(LAYERS, v),
-        only_whole=True,
     ),
 }
 
@@ -313,24 +290,7 @@ def alignment(x, w, y):
     return aligned(kernel(x, w), y @ y.T)
 
 
-def rank(x):
-    sizes = np.linalg.svd(x - x.mean(0), compute_uv=False)
-    share = sizes / sizes.sum()
-    return np.exp(-(share * np.log(np.where(share > 0, share, 1))).sum())
-
-
-def projection(outputs):
-    basis, sizes, _ = np.linalg.svd(outputs - outputs.mean(0), full_matrices=False)
-    basis = basis[:, sizes > 1e-5 * sizes[0]]
-    return basis @ basis.T
-
-
-def linear(params, x):
-    return x @ params["w"]
-
-
 P0, P1 = {"w": W0}, {"w": W1}
-GRAM = X @ X.T
 _FLOATS = tuple(k for k in KINDS if k not in ("NaN", "infinite", "one row"))
 ROWS |= {
     "measures.kernel_distance.inputs": Row(
@@ -345,39 +305,12 @@ ROWS |= {
         lambda y: alignment(X.astype(float), W1, y),
         kinds=_FLOATS,
     ),
-    "measures.low_rank_distance.inputs": Row(
-        X,
-        lambda v: measures.low_rank_distance(linear, P1, v),
-        lambda x: 1 - aligned(x @ x.T, projection(x @ W1)),
-        1e-4,
-        kinds=tuple(k for k in _FLOATS if k not in ("[n]", "[n, 1]", "an axis more")),
-    ),
-    "measures.cosine.first": Row(
-        GRAM,
-        lambda v: measures.cosine(v, GRAM),
-        lambda a: cosine(a, GRAM.astype(float)),
-        kinds=_FLOATS,
-    ),
-    "measures.effective_rank.inputs": Row(
-        X,
-        lambda v: measures.effective_rank(linear, P1, v),
-        rank,
-        1e-3,
-        kinds=tuple(k for k in _FLOATS if k not in ("[n]", "[n, 1]", "an axis more")),
-    ),
 }
 
 # --- data ----------------------------------------------------------------------------------------
 
 PIXELS = RNG.random((3, 2, 2, 1)).astype(np.float32)
 ON_NOISE = data.Composition(2, 4, "fixed_corner", "gaussian")
-AT_CORNER = data.Composition(2, 4, "fixed_corner", "none")
-
-
-def pasted(images):
-    behind = np.zeros((len(images), 4, 4, images.shape[3]))
-    behind[:, 2:, 2:] = images
-    return behind
 
 
 def compose(composition, images=PIXELS, index=None, noise=1.0, **settings):
@@ -392,7 +325,6 @@ def labels_of(inputs, targets):
 
 
 ROWS |= {
-    "compose.images": Row(PIXELS, lambda v: compose(AT_CORNER, v), pasted),
     "task_view.targets": Row(
         np.array([0, 0.5, 1.0]),  # twice that, as int64
         lambda v: labels_of(PIXELS[: len(v)], v).targets,
@@ -431,20 +363,6 @@ def test_a_kind_of_array_is_right_or_costs_one_line(name):
 
 
 # --- learning rates, keys, images ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", SCALARS)
-def test_a_rate_is_one_number_of_any_kind(kind):
-    rate = KINDS[kind](np.array(0.5, np.float32))
-    gradient = jnp.array([2.0, -4.0])
-    try:
-        optimizer = training.make_optimizer("sgd", rate)
-    except InputError:
-        assert kind == "complex"
-        return
-    updates, _ = optimizer.update(gradient, optimizer.init(gradient))
-    expected = -float(np.asarray(rate, float)) * np.asarray(gradient)
-    np.testing.assert_allclose(np.asarray(updates, float), expected, rtol=1e-6)
 
 
 def of_keys(key):

@@ -16,7 +16,7 @@ CONTENTS = {"/first.bin": b"first" * 1000, "/second.bin": b"second" * 1000}
 
 @pytest.fixture
 def server():
-    """A server on this machine; yields its address and the list of what it was asked for."""
+    """A server on this machine; yields its address and the list of requests."""
     asked = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -71,17 +71,6 @@ def test_fetch_brings_the_files_once(server, registry, tmp_path):
         tmp_path / "made/first.bin",
         tmp_path / "made/second.bin",
     ]
-
-
-def test_fetch_leaves_what_is_there_even_if_it_differs(server, registry, tmp_path):
-    registry()
-    for place in ("made/first.bin", "other/second.bin"):
-        (tmp_path / place).parent.mkdir()
-        (tmp_path / place).write_bytes(b"mine")
-    downloads.fetch("made", tmp_path)
-    assert server[1] == []
-    assert files_below(tmp_path) == ["made/first.bin", "other/second.bin"]
-    assert (tmp_path / "made/first.bin").read_bytes() == b"mine"
 
 
 # After an answer such as 404 pooch leaves its connection to the garbage collector.

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import strategies
 
 from lsa_jax.data import ImageSet
-from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.data.images import CIFAR10_CLASSES
 from lsa_jax.data.tasks import ANIMALS, VEHICLES, subset_order, task_view
 from lsa_jax.errors import InputError
 
 
 def make_set(class_names, num_train=200, num_test=60):
-    """Returns an image set whose images hold their own number and class, to be told apart."""
+    """Returns an image set whose images hold their own number and class."""
 
     def split(count, offset):
         labels = np.random.default_rng(count).integers(0, len(class_names), count)
@@ -106,13 +106,6 @@ def test_seeds_draw_different_subsets_and_one_seed_the_same():
     assert set(first) != set(other)
 
 
-def test_train_and_test_subsets_are_drawn_independently():
-    both = make_set("01", 50, 50)
-    both = both._replace(test=both.train)
-    task = task_view(both, "all", num_train=20, num_test=20)
-    assert set(numbers(task.train)) != set(numbers(task.test))
-
-
 @hypothesis.settings(max_examples=25, deadline=None, derandomize=True)
 @hypothesis.given(
     counts=strategies.lists(strategies.integers(0, 12), min_size=1, max_size=6),
@@ -127,15 +120,6 @@ def test_every_beginning_of_the_order_is_balanced(counts, seed):
         # No class has two more than one that has examples left.
         left = drawn[drawn < counts]
         assert not len(left) or drawn.max() - left.min() <= 1
-
-
-def test_each_example_is_as_likely_as_any_other_of_its_class():
-    labels = np.repeat([0, 1], [10, 5])
-    first = [subset_order(labels, (seed, 0))[:4] for seed in range(3000)]
-    drawn = np.bincount(np.concatenate(first), minlength=15) / 3000
-    expected = np.where(labels == 0, 2 / 10, 2 / 5)
-    error = np.sqrt(expected * (1 - expected) / 3000)
-    assert (np.abs(drawn - expected) < 4 * error).all()
 
 
 def test_odd_example_falls_to_every_class_equally_often_whatever_its_size():
@@ -160,3 +144,19 @@ def test_view_that_does_not_fit_is_one_line(case):
     image_set, task, options, message = WRONG[case]
     with pytest.raises(InputError, match=message):
         task_view(image_set, task, **options)
+
+
+def test_train_and_test_subsets_are_drawn_independently():
+    both = make_set("01", 50, 50)
+    both = both._replace(test=both.train)
+    task = task_view(both, "all", num_train=20, num_test=20)
+    assert set(numbers(task.train)) != set(numbers(task.test))
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [np.eye(3)[[0, 2, 2, 1, 2]], [0, 2, 2, 1, 2], [[-1], [1], [1], [-1], [1]]],
+    ids=["one-hot", "numbers", "signs"],
+)
+def test_the_best_constant_answer_is_the_largest_class(targets):
+    assert best_constant_accuracy(targets) == 3 / 5

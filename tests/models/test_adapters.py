@@ -1,4 +1,4 @@
-"""Networks of other libraries compute what they do there, and have the kernels of our own."""
+"""Networks of other libraries keep their outputs, and have finite kernels."""
 
 import functools
 import sys
@@ -76,34 +76,14 @@ DENSE = {
     "linen, train": lambda: of_linen(
         lambda self, x, train: linen.Dropout(0.5, deterministic=not train)(linen.Dense(3)(x))
     ),
-    "linen, outputs of 16 bits": lambda: of_linen(
-        lambda self, x: linen.Dense(3)(x).astype(jnp.bfloat16)
-    ),
-    "nnx, function in a Sequential": lambda: models.from_nnx(
-        lambda any_name: nnx.Sequential(an_nnx(any_name), lambda x: x + 0)
-    ),
     "nnx, dropout on": lambda: of_nnx(
         lambda self, x: self.masks(self.dense(x)), masks=an_nnx_dropout, dense=an_nnx
     ),
-    "nnx, compiled": lambda: of_nnx(
-        nnx.jit(lambda self, x: self.masks(self.dense(x))), masks=an_nnx_dropout, dense=an_nnx
-    ),
     "nnx, one layer under two names": lambda: models.from_nnx(Tied),
-    "equinox, function in a Sequential": lambda: models.from_equinox(
-        lambda any_name: equinox.nn.Sequential(
-            [an_equinox(any_name), equinox.nn.Lambda(lambda x: x + 0)]
-        )
-    ),
     "equinox, inference": lambda: of_equinox(
         lambda self, x, inference, key: self.masks(self.dense(x), key=key, inference=inference),
         dense=an_equinox,
         masks=lambda key: equinox.nn.Dropout(0.5),
-    ),
-    "equinox, whole numbers and texts": lambda: of_equinox(
-        lambda self, x: self.dense(x[self.order]),
-        dense=an_equinox,
-        order=lambda key: jnp.arange(6),
-        name=lambda key: "net",
     ),
     "haiku": lambda: models.from_haiku(lambda x: haiku.Linear(3)(x)),
     "haiku, is_training": lambda: models.from_haiku(
@@ -160,7 +140,7 @@ def test_a_dense_layer_of_another_library_is_evaluated_as_x_w_plus_b(name):
     assert (by_shape(model.init(jax.random.key(1), (6,)))[6, 3] != weight).any()
     params = jax.tree.map(lambda leaf: leaf + 0.5, params)  # biases start at 0
     weight, bias = by_shape(params)[6, 3], by_shape(params)[3,]
-    loose = {"rtol": 1e-2, "atol": 1e-2} if "16 bits" in name else {"rtol": 1e-5, "atol": 1e-5}
+    loose = {"rtol": 1e-5, "atol": 1e-5}
     for inputs in (X, X.astype(np.float64), jnp.asarray(X, jnp.bfloat16), X > 0, PIXELS):
         if inputs is PIXELS and "haiku" in name:
             continue  # whose layers make parameters of the inputs' type, so that init refuses them
@@ -200,7 +180,6 @@ def test_tokens_stay_whole_numbers(library):
         "linen, dropout on",
         "linen, train",
         "nnx, dropout on",
-        "nnx, compiled",
         "equinox, inference",
         "haiku, is_training",
     ],
@@ -218,29 +197,6 @@ def test_masks_are_drawn_in_training_alone(name):
     assert trains(model, X, keys[:2])
 
 
-def test_layers_of_a_deep_network_have_the_kernel_of_their_jacobian():
-    networks = {
-        "linen": models.from_flax_linen(
-            linen.Sequential([linen.Dense(4), jnp.tanh, linen.Dense(3)])
-        ),
-        "nnx": of_nnx(
-            lambda self, x: jnp.tanh(self.dense(x)) @ self.free + self.bias,
-            dense=an_nnx,
-            free=lambda rngs: nnx.Param(jax.random.normal(rngs.params(), (3, 2))),
-            bias=lambda rngs: jnp.ones((1, 2)),
-        ),
-        "equinox": models.from_equinox(lambda key: equinox.nn.MLP(6, 3, 4, 2, key=key)),
-        "haiku": models.from_haiku(haiku_mlp),
-    }
-    for model in networks.values():
-        params = model.init(jax.random.key(0), X[0])
-        jacobian = jax.tree.leaves(jax.jacrev(lambda p, f=model.apply: f(p, X))(params))
-        flat = np.concatenate([np.reshape(part, (*part.shape[:2], -1)) for part in jacobian], -1)
-        expected = np.einsum("ncp,mcp->nm", flat, flat) / flat.shape[1]
-        actual = kernels.empirical_ntk(model.apply, params, X)
-        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
-
-
 def haiku_mlp(x):
     return haiku.nets.MLP([5, 3])(x)
 
@@ -252,7 +208,6 @@ def complex_param(key):
 # Networks that are refused, and a word of the message.
 REFUSED = {
     "linen, class": (lambda: models.from_flax_linen(linen.Dense), "module"),
-    "linen, argument": (lambda: of_linen(lambda self, x, mask: linen.Dense(3)(x)), "mask"),
     "linen, draws": (
         lambda: of_linen(
             lambda self, x: x[:, :3] + jax.random.normal(self.make_rng("noise"), (1, 3))
@@ -266,14 +221,11 @@ REFUSED = {
         "batch_stats.*LayerNorm",
     ),
     "linen, tuple": (lambda: of_linen(lambda self, x: (linen.Dense(3)(x), x)), "tuple"),
-    "linen, [n]": (lambda: of_linen(lambda self, x: linen.Dense(1)(x)[:, 0]), r"\(1,\)"),
     "linen, complex": (
         lambda: models.from_flax_linen(linen.Dense(3, param_dtype=jnp.complex64)),
         "parameter.*complex",
     ),
     "nnx, instance": (lambda: models.from_nnx(an_nnx(nnx.Rngs(0))), "lambda rngs"),
-    "nnx, class with sizes": (lambda: models.from_nnx(nnx.Linear), "in_features"),
-    "nnx, no function": (lambda: models.from_nnx(None), "make"),
     "nnx, other inputs": (
         lambda: models.from_nnx(functools.partial(nnx.Linear, 7, 3)),
         r"float32 \(1, 6\)",
@@ -282,50 +234,12 @@ REFUSED = {
         lambda: models.from_nnx(functools.partial(nnx.BatchNorm, 6)),
         "BatchStat.*LayerNorm",
     ),
-    "nnx, draws": (
-        lambda: of_nnx(
-            lambda self, x: self.dense(x) + jax.random.normal(self.rngs.noise(), (1, 3)),
-            dense=an_nnx,
-            rngs=lambda rngs: rngs,
-        ),
-        "train",
-    ),
     "equinox, instance": (lambda: models.from_equinox(an_equinox(jax.random.key(0))), "lambda key"),
     "equinox, batches": (
         lambda: of_equinox(lambda self, x: jax.vmap(self.dense)(x), dense=an_equinox),
         "one example",
     ),
-    "equinox, scalar": (
-        lambda: models.from_equinox(lambda key: equinox.nn.Linear(6, "scalar", key=key)),
-        r"\[c\]",
-    ),
-    "equinox, masks without key": (
-        lambda: of_equinox(
-            lambda self, x: self.masks(self.dense(x)),
-            dense=an_equinox,
-            masks=lambda key: equinox.nn.Dropout(0.5),
-        ),
-        "inference",
-    ),
-    "equinox, state": (
-        lambda: models.from_equinox(
-            lambda key: equinox.nn.Sequential(
-                [an_equinox(key), equinox.nn.BatchNorm(3, "batch", mode="batch")]
-            )
-        ),
-        "LayerNorm",
-    ),
-    "equinox, bare function": (
-        lambda: models.from_equinox(
-            lambda key: equinox.nn.Sequential([an_equinox(key), lambda x: x])
-        ),
-        "equinox.nn.Lambda",
-    ),
     "haiku, transformed": (lambda: models.from_haiku(haiku.transform(haiku_mlp)), "function"),
-    "haiku, draws": (
-        lambda: models.from_haiku(lambda x: haiku.dropout(haiku.next_rng_key(), 0.5, x)),
-        "train",
-    ),
     "haiku, state": (
         lambda: models.from_haiku(
             lambda x, is_training: haiku.BatchNorm(True, True, 0.9)(x, is_training)

@@ -3,9 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
-from lsa_jax.errors import InputError
 from lsa_jax.models import cnn, mlp, wide_resnet
 
 
@@ -49,21 +47,6 @@ def test_the_groups_of_a_residual_network_have_16_32_and_64_channels_and_strides
             before = channels
     # Of 16 x 16 places strides of 2 in the last two groups leave 4 x 4, and windows of 3 four.
     assert shapes == expected | {"Dense_0/weight": (4 * 128, 5)}
-
-
-def test_every_size_is_one_or_more():
-    mlp(1, 1, widths=(1,)), mlp(widths=()), cnn(1, 1, channels=(1,), window=1, stride=1)
-    wide_resnet(1, 1, depth=10, pool_window=1)
-    of_all = {"width_factor": 0, "num_classes": 0}
-    for make, refused in (
-        (mlp, of_all | {"widths": (2, 0)}),
-        (cnn, of_all | {"channels": (2, 0), "window": 0, "stride": 0}),
-        (wide_resnet, of_all | {"depth": 12, "pool_window": 0}),
-        (wide_resnet, {"depth": 4}),
-    ):
-        for name, value in refused.items():
-            with pytest.raises(InputError, match=f"^{name} is"):
-                make(**{name: value})
 
 
 def test_windows_before_the_readout_are_averages_of_every_place(key):

@@ -1,4 +1,4 @@
-"""Each layer by itself against numpy, and what it accepts."""
+"""Each layer by itself against numpy."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,6 @@ import pytest
 import scipy.special
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models import (
     ABRelu,
     Abs,
@@ -86,11 +85,11 @@ def test_a_nonlinearity_acts_on_every_number(layer):
     np.testing.assert_allclose(apply([layer], ROWS), NONLINEARITIES[layer](ROWS), rtol=1e-5)
 
 
-# --- what standardises, averages or drops -------------------------------------------------------
+# --- normalisation, pools, dropout --------------------------------------------------------------
 
 
 def test_a_normalisation_divides_by_the_deviation_with_its_epsilon():
-    x = 0.003 * ROWS  # so that 1e-5 counts beside its variance
+    x = 0.003 * ROWS  # so that 1e-5 counts against its variance
     params = {"BatchNorm_0": {"scale": jnp.array([1.0, 2, 3]), "shift": jnp.array([4.0, 5, 6])}}
     expected = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5) * [1, 2, 3] + [4, 5, 6]
     np.testing.assert_allclose(apply([BatchNorm()], x, params), expected, rtol=1e-4)
@@ -143,16 +142,6 @@ def test_a_residual_is_the_sum_of_its_paths(key):
             network([Residual(branch)]).init(key, (3,))
 
 
-def test_a_path_without_a_limit_leaves_none():
-    weights, without = (Dense(3),), (Dense(3), BatchNorm())
-    assert Residual(without).infinite("ntk") is None
-    assert Residual(weights, without).infinite("ntk") is None
-    assert Concat((weights, without)).infinite("ntk") is None
-    affine = steps.Affine(3, 1.0, None, "ntk")
-    assert Residual(weights).infinite("ntk") == (steps.Sum((affine,), ()),)
-    assert Serial((Abs(), *weights)).infinite("ntk") == (pointwise.Relu(-1.0, 1.0), affine)
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_layers_are_numbered_by_their_kind_and_others_are_refused(key):
     layers = [Dense(2), Abs(), Residual((Dense(2),)), Dense(3), Dense(1)]
@@ -183,7 +172,7 @@ def test_activations_are_the_outputs_of_each_relu_by_its_place(key):
     np.testing.assert_array_equal(outputs, model.apply(params, ROWS))
     first = np.maximum(ROWS @ params["Dense_0"]["weight"] / np.sqrt(3), 0)
     branch = params["Residual_0"]["branch"]["Dense_0"]["weight"]
-    # A ReLU of what is positive leaves it.
+    # A ReLU leaves positive numbers.
     expected = {
         "Relu_0": first,
         "Residual_0/branch/Relu_0": first,

@@ -6,7 +6,7 @@ import numpy as np
 
 from lsa_jax.models.layers.normalization import normalise_batch
 
-EPSILON = 0.3  # beside variances of order 1, so that it counts in every derivative
+EPSILON = 0.3  # large enough to count in derivatives at variances of order 1
 
 
 def formula(x, scale, shift):

@@ -1,4 +1,4 @@
-"""What tests of training learn from."""
+"""Examples for tests of training."""
 
 import jax
 import jax.numpy as jnp

@@ -95,27 +95,6 @@ def test_gradient_outer_products_of_linear_networks_equal_their_closed_form(two)
     np.testing.assert_allclose(correlations["V"], 1, atol=1e-5)  # f is linear in what V sees
 
 
-def test_the_first_layers_outer_product_is_that_of_finite_differences(key):
-    first, second = jax.random.split(key)
-    params = {"W": jax.random.normal(first, (4, 6)), "V": jax.random.normal(second, (6, 2))}
-
-    def apply(params, x):
-        return jnp.tanh(x @ params["W"]) @ params["V"]
-
-    x = jax.random.normal(key, (8, 4))
-    w, v = (np.asarray(params[name], np.float64) for name in "WV")
-    points, step = np.asarray(x, np.float64), 1e-5
-    gradients = np.stack(
-        [
-            (np.tanh((points + step * e) @ w) @ v - np.tanh((points - step * e) @ w) @ v) / 2 / step
-            for e in np.eye(4)
-        ]
-    )  # [4, n, c]
-    expected = np.einsum("inc,jnc->ij", gradients, gradients) / len(x)
-    found = kernels.layer_gradients(apply, params, x)[0]
-    np.testing.assert_allclose(found.outer_product, expected, rtol=1e-4)
-
-
 def _readout(params, x):
     return x @ params
 

@@ -1,4 +1,4 @@
-"""What a step of training gives a network: masks in training alone, of each step and device."""
+"""Masks of dropout are drawn in training only, for each step and device."""
 
 import jax
 import jax.numpy as jnp

@@ -110,11 +110,11 @@ def walk(start=START, **settings):
 
 
 def test_evaluations_and_measures_are_those_after_the_steps_of_each_replica():
-    course, told = course_of_weights(Measuring(("weight_movement",)), START.params, STEPS), []
-    runs = walk(course=course, progress=told.append)
+    course, reported = course_of_weights(Measuring(("weight_movement",)), START.params, STEPS), []
+    runs = walk(course=course, progress=reported.append)
     assert runs.table["size"].T.tolist() == [[1, 2, 4, 4, 4], [3, 6, 24, 48, 384]]
     assert runs.state.step.tolist() == [2, 7] and runs.last == 4
-    assert runs.stopped.tolist() == [True, False] and told == [1 / 7, 3 / 7, 4 / 7, 1]
+    assert runs.stopped.tolist() == [True, False] and reported == [1 / 7, 3 / 7, 4 / 7, 1]
     moved = [[0, 1, 3, 3, 3], [0, 1, 7, 15, 127]]
     np.testing.assert_allclose(runs.table["weight_movement/w"].T, moved, rtol=1e-6)
     assert runs.measured == ("weight_movement/w",)

@@ -14,7 +14,7 @@ RATE = 0.1
 
 
 def loss(params, batch):
-    """Half the squared distance to what each example asks for."""
+    """Half the squared distance to each example."""
     errors = 0.5 * jnp.square(params["w"] - batch)
     return errors.sum(), jnp.float32(errors.size)
 
@@ -80,15 +80,15 @@ def test_a_network_stays_as_it_was_before_its_first_loss_that_was_not_finite(pro
     assert np.isfinite(found.losses[:, 0]).tolist() == [True, True, False, False]
 
 
-def test_parts_have_their_own_networks_and_tell_the_share_of_all_that_is_done(problem):
-    told, given = [], {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 2}
-    parts = train_parts(problem, begin, 3, Placement(at_once=2), progress=told.append, **given)
+def test_parts_have_their_own_networks_and_report_the_share_done(problem):
+    reported, given = [], {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 2}
+    parts = train_parts(problem, begin, 3, Placement(at_once=2), progress=reported.append, **given)
     found = [(part.start, part.stop, part.trained.states.params["w"]) for part in parts]
     assert [bounds for *bounds, _ in found] == [[0, 2], [2, 3]]
     expected = [by_hand(w, 0, 4)[-1] for w in (0.0, 1.0, 2.0)]
     np.testing.assert_allclose(np.concatenate([w for *_, w in found]), expected, rtol=1e-6)
     # Two of three networks, and then the third: two segments each.
-    assert told == pytest.approx([1 / 3, 2 / 3, 5 / 6, 1])
+    assert reported == pytest.approx([1 / 3, 2 / 3, 5 / 6, 1])
 
 
 def test_a_dry_run_yields_every_part_once(problem):
