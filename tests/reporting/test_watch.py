@@ -42,7 +42,7 @@ def test_nothing_done_is_said(tmp_path):
     assert not state.done and state.left is None
     lines = watch.text(state).splitlines()
     assert lines[:2] == ["A title", f"[{'-' * 40}] 0 of 4 runs are done"]
-    assert lines[2] == "running  no group tells that it runs"
+    assert lines[2] == "running  no group reports that it runs"
 
 
 def test_the_time_left_is_what_missing_runs_take_shared_by_the_groups_that_run(tmp_path):
@@ -65,7 +65,7 @@ def test_failures_curves_and_the_latest_run_are_shown(tmp_path):
     tell(tmp_path, ["c", "d"], 0.5)
     shown = watch.text(look(tmp_path))
     assert "2 of 4 runs are done, 1 of them failed, about 10 s left" in shown
-    assert "running  c and 1 more: 50 %, told 5 s ago" in shown
+    assert "running  c and 1 more: 50 %, reported 5 s ago" in shown
     assert "failed   b: the loss was not finite" in shown
     assert shown.splitlines()[-2:] == [f"  {n}  ▁▂▃▄▅▆▇█{' ' * 16}  0.7" for n in ("a", "b")]
 
@@ -84,7 +84,7 @@ def test_a_group_that_has_been_silent_for_long_is_told_and_not_counted(tmp_path)
     tell(tmp_path, ["b", "c"], 0.5, updated=NOW - 3600)
     state = look(tmp_path)
     assert state.left == pytest.approx(3 * 10)
-    assert "b and 1 more: 50 %, told 1 h 0 min ago, so it may have been stopped" in watch.text(
+    assert "b and 1 more: 50 %, reported 1 h 0 min ago, so it may have been stopped" in watch.text(
         state
     )
 
@@ -113,17 +113,17 @@ def test_a_heart_beats_not_too_often_and_ends_with_its_group(tmp_path, monkeypat
     told = [beat.fraction for beat in heartbeat.read(tmp_path)]
     for fraction, seconds in ((0.25, 0), (0.5, 1), (0.75, 5)):
         clock[0] += seconds
-        heart.tell(fraction)
+        heart.report(fraction)
         (beat,) = heartbeat.read(tmp_path)
         told.append(beat.fraction)
     assert told == [0.0, 0.25, 0.25, 0.75] and beat.first == 0.25 and beat.runs == ["a", "b"]
-    heart.tell(1.0)
+    heart.report(1.0)
     assert heartbeat.read(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_written_does_not_stop_the_group(tmp_path):
     (tmp_path / "groups").write_text("a file")
-    heartbeat.Heartbeat(tmp_path / "groups" / "a", ["a"]).tell(0.5)
+    heartbeat.Heartbeat(tmp_path / "groups" / "a", ["a"]).report(0.5)
     assert heartbeat.read(tmp_path) == []
 
 
