@@ -8,7 +8,6 @@ import pytest
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.preflight import machines
 from lsa_jax.training import LOSSES, throughput
 from lsa_jax.training.programs import Recipe, ReplicaState, Source
 
@@ -45,24 +44,10 @@ def test_the_first_epoch_counts_only_where_there_is_no_other():
     assert _measure([50.0, 4.0, 4.0, 100.0]).examples_per_second == 2 * 100 / 4
 
 
-def test_peaks_are_those_of_the_roofline_and_halves_of_teraflops():
-    found = {prefix: throughput.peak_flops(prefix) for prefix, _ in throughput._PEAKS}
-    for chip in machines.CHIPS.values():
-        if chip.flops:
-            peaks = {"bfloat16": chip.flops["bfloat16"], "float32": chip.flops["default"]}
-            assert throughput.peak_flops(chip.kind) == peaks
-    assert [found[f"TPU v{n}"]["bfloat16"] for n in (2, 3)] == [45e12 / 2, 123e12 / 2]
-    for kind, peaks in found.items():
-        assert peaks["bfloat16"] == peaks["float32"] * (1 if kind.startswith("TPU") else 2)
-        assert all(rate % 0.5e12 == 0 for rate in peaks.values())
-
-
 def test_the_share_of_the_peak_is_operations_over_what_the_devices_can_do(monkeypatch):
-    assert throughput.peak_flops("cpu") is None
     assert _measure([5.0]).peak_fraction("float32") is None
-    assert throughput.peak_flops("TPU v5 lite")["bfloat16"] == 197e12
-    assert throughput.peak_flops("NVIDIA H100 80GB HBM3")["float32"] == 494.5e12
-    monkeypatch.setattr(throughput, "_PEAKS", (("cpu", {"bfloat16": 2e9, "float32": 1e9}),))
+    peaks = {"bfloat16": 2e9, "float32": 1e9}
+    monkeypatch.setattr(throughput, "peak_flops", lambda kind: peaks)
     pace = _measure([1.0, 2.0])
     operations = 4 * D * C * pace.examples_per_second
     # Two replicas on two of the eight devices.
