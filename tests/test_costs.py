@@ -119,7 +119,7 @@ def test_a_constant_has_no_operations_and_a_finite_ntk_of_zeros():
 def test_what_a_gradient_keeps_is_counted_and_less_of_it_with_checkpoints():
     w, x = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((4, 4), (100, 4)))
     kept = costs.bytes_for_gradient(lambda w, x: jnp.sum(jnp.sin(x @ w)), w, x)
-    # The inputs, and the cosine of what the sine was taken of.
+    # The inputs, and the cosine of the sine's argument.
     assert 2 * 400 * 4 <= kept <= 2 * 400 * 4 + 16 * 4
     layers = jax.ShapeDtypeStruct((8, 4, 4), jnp.float32)
 

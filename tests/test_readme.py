@@ -1,4 +1,4 @@
-"""What README and docs show, runs; what they name, exists; what is public, they list."""
+"""Code of README and docs runs, the files they name exist, public modules are listed."""
 
 import importlib
 import json
@@ -46,7 +46,7 @@ def run_page(page):
     for title, code in blocks(page, "python"):
         if title is None:
             exec(compile(code, page, "exec"), namespace)
-    jax.clear_caches()  # what a page compiles serves no other test
+    jax.clear_caches()  # no other test needs a page's programs
     return namespace
 
 
@@ -101,7 +101,7 @@ def test_the_experiment_that_one_adds_runs_and_reports(overlay, tmp_path):
 
 
 def run_added(table, changes, learners_run, workdir):
-    """Runs a short sweep of noise curves with what the page adds to a table of theirs."""
+    """Runs a short sweep of noise curves with the page's entry in one of their tables."""
     from lsa_jax.sweep.points import make_points
     from lsa_jax.sweep.run import run_sweep
 
@@ -231,7 +231,7 @@ def test_a_configuration_has_one_row_on_the_page_of_its_paper_and_on_no_other(co
     if folder == "configs":  # of no paper
         assert config in PAGES["README.md"]
     else:
-        # What belongs to no paper is on the page of what it shows.
+        # Configurations of no paper are on the page of their subject.
         own = [page for page in (f"docs/papers/{folder}.md", f"docs/{folder}.md") if page in PAGES]
         assert rows.pop(own[0] if own else "docs/kernels.md") == 1
     assert not any(rows.values())

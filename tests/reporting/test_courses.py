@@ -1,4 +1,4 @@
-"""Rows as numbers against steps: what can be drawn, what is drawn first, which points are kept."""
+"""Curves of runs: their numbers, their metric, their points."""
 
 import math
 

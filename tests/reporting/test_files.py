@@ -1,4 +1,4 @@
-"""Files are whole or absent, and say what was measured."""
+"""Files are whole or absent, and damaged ones are named."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Logs are copies of what is on disk, written once, whatever rows hold."""
+"""Logs are copies of the files on disk, written once."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def workdir(tmp_path):
 
 @pytest.fixture
 def wandb(monkeypatch):
-    """Returns what a stand-in for Weights & Biases was told."""
+    """Returns the calls of a stand-in for Weights & Biases."""
     told = {"init": [], "log": [], "summary": {}, "finished": 0}
 
     class Run:

@@ -108,7 +108,7 @@ def launch(*arguments):
 
 
 def record(workdir):
-    """Writes what a sweep of two runs records at its start."""
+    """Writes the record of a sweep of two runs."""
     settings = importlib.import_module("lsa_jax.experiments.lsa.lemmas.settings")
     config = json.loads(settings.default_config().to_json())
     files.write_json(workdir / "config.json", {"config": config, "sweep": [{"k": 64}, {"k": 256}]})
