@@ -1,1 +1,1 @@
-"""Measurements of this package beside what else computes the same, in one process."""
+"""Timings of this package against others that compute the same, in one process."""

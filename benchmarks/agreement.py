@@ -1,7 +1,7 @@
-"""Kernels beside those of other libraries in float64: how far apart, and how fast.
+"""Kernels against those of other libraries in float64: differences and rates.
 
 Infinite width: neural-tangents, layer by layer and for whole networks. Finite networks: the full
-tangent kernel [n, n, c, c], beside neural-tangents, nngeometry and torch.func, from the same
+tangent kernel [n, n, c, c], against neural-tangents, nngeometry and torch.func, from the same
 parameters. A library that is not installed is left out, with the reason.
 """
 
@@ -18,11 +18,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax import kernels, models
-from lsa_jax._neural_tangents import empirical_ntk_fn, stax
 from benchmarks import torch_peers
 from benchmarks.measure import Contest, Skipped
 from benchmarks.works import FINITE_PEERS, LAYERS, NETWORKS
+from lsa_jax import kernels, models
+from lsa_jax._neural_tangents import empirical_ntk_fn, stax
 
 _SEED, _CLASSES = 0, 10
 _RELU_STD = sqrt(2)
@@ -30,7 +30,7 @@ Parameters = dict[str, Float[np.ndarray, "..."]]
 
 
 class Description(NamedTuple):
-    """A network as both libraries describe it.
+    """A network in both libraries' descriptions.
 
     Attributes:
         ours: its layers.
@@ -42,7 +42,7 @@ class Description(NamedTuple):
 
 
 def contests(*, quick: bool) -> Iterator[Contest | Skipped]:
-    """Yields what is to be measured, or why it is not; on few and tiny examples if `quick`."""
+    """Yields contests, or the reasons for their absence; on few and tiny examples if `quick`."""
     rng = np.random.default_rng(_SEED)
     n, side = (3, 8) if quick else (64, 12)
     images, others = rng.standard_normal((2, n, side, side, 3))
@@ -59,7 +59,7 @@ def contests(*, quick: bool) -> Iterator[Contest | Skipped]:
 
 
 def _in_float64(function: Callable[..., Array], *arguments: Any) -> Callable[[], np.ndarray]:
-    """Returns what runs a compiled function on arguments that keep their 64 bits."""
+    """Returns a call of a compiled function on arguments that keep their 64 bits."""
     compiled = jax.jit(function)
 
     def run() -> np.ndarray:

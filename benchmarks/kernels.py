@@ -1,4 +1,4 @@
-"""Kernels beside neural-tangents, on the same inputs."""
+"""Kernels against neural-tangents, on the same inputs."""
 
 import itertools
 import warnings
@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from benchmarks import learning
+from benchmarks.measure import Contest
 from lsa_jax import kernels, models
 from lsa_jax._convolution import convolve_directly
 from lsa_jax._neural_tangents import NtkImplementation, batch, empirical_ntk_fn
-from benchmarks import learning
-from benchmarks.measure import Contest
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Model, Relu
 
 # Inputs are noise around a patch of brightness, as the images of the noise experiments are.
@@ -23,7 +23,7 @@ _SEED = 0
 
 
 def contests(*, quick: bool) -> Iterator[Contest]:
-    """Yields what is to be measured, at two sizes each, or at one tiny size if `quick`."""
+    """Yields contests at two sizes each, or at one tiny size if `quick`."""
     pooled = [Conv(16, w_std=sqrt(2)), Relu(), Conv(16, w_std=sqrt(2)), Relu()]
     infinite: list[tuple[str, Model, tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = [
         # (name, network, input shape, numbers of examples, neural-tangents' batch sizes)
@@ -113,7 +113,7 @@ def _finite(width: int, n: int, *, full: bool) -> Iterator[Contest]:
         )
         return partial(jax.jit(lambda params, x: ntk(x, None, params)), params, x)
 
-    # Each by itself, as they are told apart in what is asked of a method.
+    # A contest each, as the methods need different implementations of the network.
     for method, apply in (
         (NtkImplementation.STRUCTURED_DERIVATIVES, _apply_by_operations),
         (NtkImplementation.JACOBIAN_CONTRACTION, model.apply),

@@ -1,4 +1,4 @@
-"""Learning with kernels beside the usual ways: linearised training, and solving."""
+"""Learning with kernels against the usual ways: linearised training, and solving."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,9 +11,9 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from benchmarks.measure import Contest
 from lsa_jax import kernels, models, training
 from lsa_jax._neural_tangents import predict
-from benchmarks.measure import Contest
 
 _SEED, _CLASSES = 0, 10
 _RATE = 0.1
@@ -22,7 +22,7 @@ _TIMES = (10.0, 100.0, 1000.0)
 
 
 def contests(*, quick: bool) -> Iterator[Contest]:
-    """Yields what is to be measured, at two sizes each, or at one tiny size if `quick`."""
+    """Yields contests at two sizes each, or at one tiny size if `quick`."""
     for side, batch in ((42, 32), (16, 16)):
         for n, epochs in ((32, 2),) if quick else ((256, 200), (1024, 200)):
             yield from _linearized(side, batch, n, epochs)
@@ -31,7 +31,7 @@ def contests(*, quick: bool) -> Iterator[Contest]:
 
 
 def _linearized(side: int, batch: int, n: int, epochs: int) -> Iterator[Contest]:
-    """Minibatch descent on the linearised CNN; ours starts with what it computes beforehand.
+    """Minibatch descent on the linearised CNN; ours includes its preparation.
 
     For as many epochs as Karp et al. (2021) train the linearised wide ResNet.
     """

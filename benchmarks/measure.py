@@ -1,4 +1,4 @@
-"""Times two ways of computing one thing by turns, with the memory that each of them takes."""
+"""Times two ways of computing one result by turns, with the memory of each."""
 
 import ctypes
 import gc
@@ -16,22 +16,22 @@ from lsa_jax.errors import NumericalError
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 
-# Before a run that is measured, a pause of this share of the run before it, and at most so many
-# seconds: after a peer that had freed 11 GB, the same run took a tenth to a half longer at once.
+# A pause before each timed run, as a share of the run before it and at most so many seconds: directly
+# after a peer that had freed 11 GB, the same run took a tenth to a half longer.
 _PAUSE = 0.15
 _LONGEST_PAUSE = 10.0
 
 
 class Contest(NamedTuple):
-    """One thing to compute, by us and by a peer.
+    """One work, computed by us and by a peer.
 
     Attributes:
-        work: what is computed.
-        size: of how much.
-        count: how many of what the rates are about (pairs, steps) one call computes.
-        ours: computes it.
-        peer: name of the other way.
-        peers: other ways by the name of their setting (batch size, method); the fastest one counts.
+        work: its name.
+        size: in words.
+        count: pairs or steps of one call, for the rates.
+        ours: our computation.
+        peer: name of the other library or way.
+        peers: its computations by setting (batch size, method); the fastest one counts.
         traced: the same as `ours` where JAX can trace it, or by `kernels.gram`, so that its
             operations can be counted; None where the host computes it.
     """
@@ -46,12 +46,7 @@ class Contest(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """One thing that cannot be measured here.
-
-    Attributes:
-        work: what would be computed.
-        reason: what is missing.
-    """
+    """A work that cannot be timed here, and the reason."""
 
     work: str
     reason: str
@@ -60,20 +55,18 @@ class Skipped(NamedTuple):
 def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     """Runs a contest.
 
-    Every way runs once unmeasured, to compile, and once for its memory. The peer that is fastest in
-    that is then run by turns with ours, each after a pause in which the system can take back what
-    the other one has freed; rates are from the medians.
+    Each computation runs once to compile and once for its memory. The fastest peer then runs by turns
+    with ours, each after a pause for the system to take back freed memory; rates are from medians.
 
     Args:
-        contest: what to run.
+        contest: from a suite.
         rounds: turns of each.
 
     Returns:
         One row: work, size, ours_s, ours_per_s, peer (with its best setting), peer_per_s, ratio,
-        max_rel_diff (largest difference over the largest value; the peer's float32 errors count
-        as well, which reach some 1e-4 on the diagonal of neural-tangents' ReLU kernels),
-        ours_peak_mb and peer_peak_mb (growth of the process while computing; None where the system
-        does not tell).
+        max_rel_diff (largest difference over the largest value, with the peer's float32 errors: some
+        1e-4 on the diagonal of neural-tangents' ReLU kernels), ours_peak_mb and peer_peak_mb (growth
+        of the process while computing; None where it is unknown).
 
     Raises:
         NumericalError: the two results are not both finite.
@@ -111,7 +104,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 class _Run(NamedTuple):
-    """What a run gave, how long it took, and how far the resident memory grew, in MB."""
+    """The result of a run, its time, and the growth of the resident memory in MB."""
 
     result: np.ndarray
     seconds: float
@@ -129,21 +122,16 @@ def _run(run: Callable[[], Any]) -> _Run:
 
 
 def _reset_peak() -> float | None:
-    """Sets the high-water mark to the memory in use, which it returns; None beside Linux."""
-    _give_back_freed()
+    """Sets the high-water mark to the memory in use, which it returns; None outside Linux."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+    if trim is not None:  # freed memory would be used again without growth
+        trim(0)
     try:
         _CLEAR_REFS.write_text("5")
     except OSError:
         return None
     return _resident("VmRSS")
-
-
-def _give_back_freed() -> None:
-    """Has the C library give back what was freed, which a run would use before it grew."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
-    if trim is not None:
-        trim(0)
 
 
 def _resident(name: str) -> float:

@@ -16,9 +16,9 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
-from lsa_jax import kernels, models
 from benchmarks.measure import Contest, Skipped
 from benchmarks.works import SOLVER_PEERS
+from lsa_jax import kernels, models
 
 _SEED, _DIMENSIONS, _TARGETS, _TEST = 0, 8, 10, 1000
 _RIDGE, _TOLERANCE = 1e-3, 1e-8
@@ -28,13 +28,13 @@ _JITTER = 1e-6
 
 
 class _Problem(NamedTuple):
-    """What is to be solved, with targets of mean 0.
+    """A ridge regression, with targets of mean 0.
 
     Attributes:
         train: K, float32.
         targets: Y.
         test: K_test.
-        shift: what is added to the diagonal.
+        shift: the ridge in absolute terms, added to the diagonal.
     """
 
     train: Float[np.ndarray, "n n"]
@@ -44,7 +44,7 @@ class _Problem(NamedTuple):
 
 
 def contests(*, quick: bool) -> Iterator[Contest | Skipped]:
-    """Yields what is to be measured at two sizes, or why it is not; at a tiny one if `quick`."""
+    """Yields contests at two sizes, or the reasons for their absence; at a tiny one if `quick`."""
     for n in (60,) if quick else (2_000, 20_000):
         problem = functools.cache(functools.partial(_problem, n))
         for work, (ours, peer) in SOLVER_PEERS.items():
@@ -53,7 +53,7 @@ def contests(*, quick: bool) -> Iterator[Contest | Skipped]:
                 yield Skipped(f"{work}, {n} examples", reason)
             else:
                 size = f"{n} examples, {_TARGETS} targets"
-                run = functools.partial(_ours, ours, problem)
+                run = lambda ours=ours, problem=problem: _OURS[ours](problem())  # noqa: E731
                 yield Contest(work, size, 1, run, peer, _PEERS[peer](module, problem))
 
 
@@ -66,7 +66,7 @@ def _imported(peer: str) -> tuple[ModuleType | None, str]:
         return None, f"CoLA takes no process of several devices; set XLA_FLAGS={flag}"
     try:
         return importlib.import_module(_PACKAGES[peer]), ""
-    except Exception as error:  # whatever another library raises on this JAX
+    except Exception as error:  # another library may raise anything on this JAX
         return None, f"{peer} cannot be imported: {error}"
 
 
@@ -90,10 +90,6 @@ def _regress(problem: _Problem, **options: str) -> np.ndarray:
 def _regress_cg(problem: _Problem) -> np.ndarray:
     arrays = problem.train, problem.targets, problem.test
     return kernels.regress_cg(*arrays, ridge=_RIDGE, tolerance=_TOLERANCE).predictions
-
-
-def _ours(name: str, problem: Callable[[], _Problem]) -> np.ndarray:
-    return _OURS[name](problem())
 
 
 _OURS: dict[str, Callable[[_Problem], np.ndarray]] = {

@@ -1,4 +1,4 @@
-"""Pairs (S, S') of figure 2.1 trained together, beside a loop that trains one after the other."""
+"""Pairs (S, S') of figure 2.1 trained together, against a loop over the pairs."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -10,8 +10,8 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from lsa_jax import training
 from benchmarks.measure import Contest
+from lsa_jax import training
 from lsa_jax.experiments.stability import linear, settings
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
@@ -23,12 +23,12 @@ from lsa_jax.experiments.stability.samples import (
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.variants import set_fields
 
-# Inputs are bytes, most of them 0, as those of MNIST: what they are does not change the time.
+# Inputs are bytes, most of them 0, as those of MNIST; their values do not change the time.
 _SEED, _PIXELS, _TEST = 0, 784, 1000
 
 
 def contests(*, quick: bool) -> Iterator[Contest]:
-    """Yields what is to be measured, at two sizes, or at a tiny one if `quick`."""
+    """Yields contests at two sizes, or at a tiny one if `quick`."""
     for m in (40,) if quick else (800, 12_800):
         yield _contest(m, num_pairs=2, num_steps=4 if quick else 4000)
 
@@ -66,7 +66,7 @@ def _contest(m: int, num_pairs: int, num_steps: int) -> Contest:
 def _together(
     config: Any, start: Any, pairs: list[Pair], pool: ExamplePool, order: Array
 ) -> tuple[Callable, Callable]:
-    """Returns what trains all pairs, and the same without bringing what comes out to the host."""
+    """Returns the training of all pairs, and the same without moving results to the host."""
     layout = ReplicaLayout(len(pairs))
     program = layout.map(functools.partial(linear.advance, config), 2)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)

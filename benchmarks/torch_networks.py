@@ -144,7 +144,7 @@ RESNET_20 = Network(_resnet20)
 
 
 def encoder(heads: int) -> Network:
-    """Returns `growing.transformer.encoder` with so many heads, asked for every token."""
+    """Returns `growing.transformer.encoder` with so many heads and outputs for every token."""
 
     def forward(params: Parameters, tokens: Any) -> Any:
         x = params["tokens"][tokens] + params["positions"]

@@ -1,6 +1,6 @@
 """Full tangent kernels of finite networks by torch.func and by nngeometry, in float64.
 
-Both are optional; what imports them is called only where they are installed.
+Both are optional; they are imported only where they are installed.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
 def full_ntk(
     peer: str, params: dict[str, Float[np.ndarray, "..."]], x: Float[np.ndarray, "n h w c"]
 ) -> Callable[[], Float[np.ndarray, "n n k k"]]:
-    """Returns what computes the kernel.
+    """Returns the computation of the kernel.
 
     Args:
         peer: "torch.func" or "nngeometry".

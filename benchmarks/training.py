@@ -1,4 +1,4 @@
-"""Training steps of our networks beside PyTorch's, eager: from the same weights, on equal batches.
+"""Training steps of our networks against PyTorch's: from the same weights, on equal batches.
 
 Both go once through a data set of a few batches, by plain gradient descent. The mean loss of the
 batches is compared, and the mean gradient: how far weights moved, over the rate and the steps.
@@ -15,10 +15,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, ArrayLike, Float
 
-from lsa_jax import models, training
 from benchmarks import torch_networks
 from benchmarks.measure import Contest, Skipped
 from benchmarks.works import WORKS
+from lsa_jax import models, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.growing.transformer import Sizes, encoder
 from lsa_jax.experiments.lsa.noise_curves.learners import linearized_model
@@ -39,10 +39,9 @@ class _Work(NamedTuple):
         peer: the same network in PyTorch.
         example: shape of an input.
         batch: examples a step.
-        steps: of one run; so many that what a change of turns costs, as pages taken anew, does not
-            count.
+        steps: of one run; enough to make the cost of changing turns (new pages) negligible.
         linearised: train the network's linearisation at its initial weights.
-        vocabulary: number of tokens, where inputs are tokens and each one is asked for.
+        vocabulary: number of tokens, where inputs are tokens and each has outputs.
     """
 
     model: models.Model
@@ -55,7 +54,7 @@ class _Work(NamedTuple):
 
 
 def contests(*, quick: bool) -> Iterator[Contest | Skipped]:
-    """Yields what is to be measured, or why it is not; on tiny batches if `quick`."""
+    """Yields contests, or the reasons for their absence; on tiny batches if `quick`."""
     for name in WORKS["training"]:
         if importlib.util.find_spec("torch") is None:
             yield Skipped(name, "torch is not installed")
@@ -114,7 +113,7 @@ def _data(work: _Work) -> tuple[Dataset, np.ndarray]:
 
 
 def _ours(work: _Work, data: Dataset) -> tuple[Callable, Callable, Any]:
-    """Returns an epoch of `training.train`, what is compiled of it, and the network's weights."""
+    """Returns an epoch of `training.train`, its compiled part, and the network's weights."""
     model = linearized_model(work.model) if work.linearised else work.model
     frozen = ("initial",) if work.linearised else ()
     loss = training.softmax_cross_entropy if work.vocabulary is None else _token_loss
@@ -137,7 +136,7 @@ def _ours(work: _Work, data: Dataset) -> tuple[Callable, Callable, Any]:
 
 
 def _weights(params: Any, work: _Work) -> Any:
-    """Returns what is trained, of parameters [1, ...]."""
+    """Returns the trained part of parameters [1, ...]."""
     trained = params["weights"] if work.linearised else params
     return jax.tree.map(lambda a: a[0], trained)
 

@@ -1,4 +1,4 @@
-"""What the suites measure, by name: known before anything is built."""
+"""Names of the suites' works, which the command checks before anything is built."""
 
 _CNN, _FC = "CNN 42 x 42", "3-layer FC"
 _POOLED = "CNN with global average pooling, 16 x 16"
@@ -11,7 +11,7 @@ LAYERS = (
 NETWORKS = ("3-layer FC", "CNN", "CNN with global average pooling")
 FINITE_PEERS = ("neural-tangents", "nngeometry", "torch.func")
 
-# Of the suite `solvers`: what of ours is beside which other one.
+# Of the suite `solvers`: pairs of our solver and a peer.
 SOLVER_PEERS = {
     f"{ours}, beside {peer}": (ours, peer)
     for ours, peer in (

@@ -1,4 +1,4 @@
-"""What the documentation's Markdown differs in from the usual, and which results are stale."""
+"""Extensions of the documentation's Markdown, and marks of stale results."""
 
 import re
 import sys
@@ -30,7 +30,7 @@ def on_config(config):
 
 
 def _notice(item):
-    """Returns what the gallery says of an item whose configuration or report has changed since."""
+    """Returns a notice on an item whose configuration or report has changed since."""
     changes = fingerprints.changed(str(ROOT / item.sweep.config), item.fingerprint)
     if not changes:
         return ""
@@ -38,7 +38,7 @@ def _notice(item):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Marks what is stale on a page of the gallery, and links its HTML to pages as built."""
+    """Marks stale results on a page of the gallery, and links its HTML to pages as built."""
     if not page.file.src_uri.startswith("gallery/"):
         return markdown
     if page.file.src_uri == "gallery/index.md":

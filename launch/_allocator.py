@@ -23,11 +23,11 @@ def with_large_pages(
 ) -> dict[str, str] | None:
     """Returns the environment to start again in; None where there is nothing to gain.
 
-    That is in other processes than those of `python -m launch.NAME`, where the setting has been
-    made already, one way or the other, and with other C libraries.
+    There is nothing to gain outside `python -m launch.NAME`, where the setting has a value already,
+    and with other C libraries.
 
     Args:
-        arguments: what the interpreter was started with, its own name left out.
+        arguments: of the interpreter, without its own name.
         environment: of this process.
         library: name and version of the C library, such as ("glibc", "2.36").
     """

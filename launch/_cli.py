@@ -1,4 +1,4 @@
-"""What the launch scripts share: flags and configurations whose mistakes cost one line.
+"""Flags and configurations of all launch scripts; invalid input prints one line.
 
 Everything here runs before jax is imported. A mistake prints `error: ...` on standard error and
 exits with status 2.
@@ -37,7 +37,7 @@ class _PathParser(flags.ArgumentParser):
         return path.rstrip("/") or path
 
     def flag_type(self) -> str:
-        """Returns what the help calls a value."""
+        """Returns the help's word for a value."""
         return "path"
 
 
@@ -77,22 +77,22 @@ flags.disclaim_key_flags()
 
 
 def declare(*names: str) -> None:
-    """Has --help of the calling command show these flags of all commands, which it reads."""
+    """Shows these shared flags in --help of the calling command."""
     for name in names:
         flags.declare_key_flag(name)
 
 
 def describe(error: InputError) -> str:
-    """Returns what is printed of a mistake."""
+    """Returns the printed text of an error."""
     return f"{MISSING_DATA}{error}" if isinstance(error, MissingDataError) else str(error)
 
 
 def refused_file(error: Exception) -> str | None:
-    """Returns what is printed of a file that the system refuses; None of any other error."""
+    """Returns the printed text of an error about a file; None for any other error."""
     if not isinstance(error, OSError) or not isinstance(error.filename, str | bytes | os.PathLike):
         return None
     name = os.fsdecode(error.filename)
-    return f"{name}: {error.strerror}; accepted: what can be read, and written where it is to be"
+    return f"{name}: {error.strerror}; accepted: a path that can be read, or written as output"
 
 
 def _fail(message: str) -> NoReturn:
@@ -107,7 +107,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: objec
 
 
 def _print_names_of_any_bytes() -> None:
-    """Lets the standard output have names of files as they are, which need not be UTF-8."""
+    """Lets the standard output hold names of files that are not UTF-8."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")
 
@@ -147,7 +147,7 @@ def configured() -> list[str]:
 
 
 def command() -> list[str]:
-    """Returns this command line for a sweep's record: what is `configured`, then other flags."""
+    """Returns this command line for a sweep's record: `configured()`, then other flags."""
     names = ("--config", "-config")
     words = [word for word in _words if not word.startswith(_OVERRIDE)]
     others = [
@@ -173,7 +173,7 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
 
     Where the script is not `configured`, --config and --config.FIELD are refused.
 
-    0: done. 1: done, but some runs failed (as `main` returns). 2: a mistake in what was given.
+    0: done. 1: done, but some runs failed (as `main` returns). 2: invalid input.
     130: stopped by Ctrl-C.
     """
 
@@ -202,7 +202,7 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
 
 
 def end_with_reader() -> None:
-    """Lets a command that only prints end quietly where its reader does, as `| head` does."""
+    """Lets a command that only prints end quietly with its reader, such as `| head`."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
@@ -251,7 +251,7 @@ def data_dir() -> Path | None:
 def _refuse_swept(
     config: ml_collections.ConfigDict, points: list[Point], overridden: dict[str, Any]
 ) -> None:
-    """Raises where the sweep gives every point a field itself, so that an override has no say."""
+    """Raises where the sweep sets a field of every point itself, so that an override is ignored."""
     for name, value in overridden.items():
         swept = [point.settings[name] for point in points if name in point.settings]
         axis = name.rpartition(".")[2]

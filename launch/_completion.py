@@ -1,10 +1,10 @@
-"""What makes shells complete `--config=` of `python -m launch.COMMAND`.
+"""Shell code that completes `--config=` of `python -m launch.COMMAND`.
 
 The names come from `launch.list --names` in the folder where one stands, once a shell and folder;
 other words are completed as before.
 """
 
-# Bash splits words at "=" and ":", so what is completed is what follows the last of these; zsh,
+# Bash splits words at "=" and ":" and completes the part behind the last of these; zsh,
 # which reads the same lines, does not.
 _BASH = r"""
 _lsa_jax_names() {

@@ -21,7 +21,7 @@ _DISTRIBUTED = flags.DEFINE_bool(
     "distributed",
     False,
     "Run as one of several processes that were started with the same command, one a host or one a "
-    "GPU. SLURM's and a TPU's environment say which one; elsewhere the next three flags do.",
+    "GPU. SLURM's and a TPU's environment give its number; elsewhere the next three flags do.",
 )
 _COORDINATOR_ADDRESS = flags.DEFINE_string(
     "coordinator_address", None, "HOST:PORT at which process 0 can be reached by the others."
@@ -68,7 +68,7 @@ def _end(group: "processes.ProcessGroup", status: int, message: str | None = Non
 
 
 def _is_loss(error: Exception) -> bool:
-    """Tells whether an exchange failed because another process has ended."""
+    """Whether an exchange failed because another process has ended."""
     return any(word in str(error) for word in ("Gloo", "NCCL", "UNAVAILABLE"))
 
 
@@ -96,7 +96,7 @@ def _patience() -> Iterator[None]:
 
 @contextlib.contextmanager
 def joined() -> Iterator[bool]:
-    """Joins the other processes where --distributed asks for it; to be entered before jax is used.
+    """Joins the other processes if --distributed is set; to be entered before jax is used.
 
     Yields:
         Whether this process is the one that writes and prints. The standard output of the others
@@ -130,7 +130,7 @@ def joined() -> Iterator[bool]:
         _end(group, 130)
     except Exception as error:
         if _is_loss(error):
-            message = "another process has ended, and says why, if it could; the same command of "
+            message = "another process has ended, perhaps with a reason; the same command of "
             _end(group, 1, f"{message} all processes goes on from here ({error})")
         if (refused := _cli.refused_file(error)) is not None:
             _end(group, _cli.BAD_INPUT, refused)

@@ -54,11 +54,11 @@ def connect(
     num_processes: int | None = None,
     process_id: int | None = None,
 ) -> processes.ProcessGroup:
-    """Joins the other processes; to be called before anything else is asked of jax.
+    """Joins the other processes; to be called before any other use of jax.
 
     Args:
         coordinator_address: HOST:PORT where process 0 can be reached. None leaves it, and the
-            other two, to what SLURM, a TPU's or another environment that jax knows says.
+            other two, to SLURM's, a TPU's or another environment that jax can read.
         num_processes: how many there are.
         process_id: which of them this is, from 0.
 
@@ -66,14 +66,14 @@ def connect(
         All of them.
 
     Raises:
-        InputError: the environment does not say what was not given, the port is taken, this
+        InputError: the environment lacks the values that were not given, the port is taken, this
             process runs here already, JAX_LOCAL_DEVICE_IDS is not a list of numbers, or the
             processes have not equally many devices each. (Where some do not come within 300 s, jax
             aborts the others.)
     """
-    # On a CPU jax needs to be told how processes talk; accelerators bring their own way.
+    # On a CPU jax needs a means of communication; accelerators have their own.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    # It would keep SIGTERM from ending the process, to save first what is saved here all the time.
+    # It would keep SIGTERM from ending the process, for a checkpoint that exists already.
     jax.config.update("jax_enable_preemption_service", False)
     _check_local_devices()
     if coordinator_address is not None and process_id == 0:

@@ -1,4 +1,4 @@
-"""What a SLURM job of ours runs: one of our commands, queued again when its time is over."""
+"""A task of a SLURM job: a command that is queued again when its time is over."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import submitit
 
 # SLURM sends its warnings to every process of a job; the command would die, and the job count as
-# failed before it is queued again. What is ignored stays ignored in the program that follows.
+# failed before it is queued again. Ignored signals stay ignored in the program that follows.
 _LEAVE_WARNINGS_TO_THE_TASK = ["/bin/sh", "-c", 'trap "" TERM USR1 USR2; exec "$@"', "sh"]
 
 
@@ -31,9 +31,9 @@ class SlurmTask(submitit.helpers.Checkpointable):
             sys.exit(status if status > 0 else 128 - status)
 
     def checkpoint(self, command: list[str]) -> submitit.helpers.DelayedSubmission:
-        """Stops the command and returns what submitit is to queue again.
+        """Stops the command and returns the submission for submitit to queue again.
 
-        Where that is impossible the job ends with status 1 and one line that says what to do.
+        Where that is impossible the job ends with status 1 and one line with the way out.
         """
         if self._process is not None:
             self._process.kill()

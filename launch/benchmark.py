@@ -1,4 +1,4 @@
-"""Measures this package beside others that compute the same, on this machine.
+"""Times this package against others that compute the same, on this machine.
 
 Examples:
     python -m launch.benchmark --suite=kernels
@@ -9,11 +9,11 @@ Examples:
     python -m launch.benchmark --list
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
-difference of the results, and how much memory each took. Works whose peer is not installed are
-skipped; the extra `peers` brings PyTorch and nngeometry. --json also says on which device, and the
-operations and bytes of what was computed: launch.preflight --calibrate has from it which share of
-the roofline's rate is reached there. On a CPU every core is a device, unless XLA_FLAGS has a number
-of devices; programs on one device use the other cores where XLA can.
+difference of the results, and the memory of each. Works whose peer is not installed are skipped;
+the extra `peers` brings PyTorch and nngeometry. --json also has the device, and the operations and
+bytes of the work, from which launch.preflight --calibrate computes the share of the roofline's
+rate. On a CPU every core is a device, unless XLA_FLAGS sets a number of devices; programs on one
+device use the other cores where XLA can.
 """
 
 import importlib
@@ -26,7 +26,7 @@ from launch import _cli
 from lsa_jax.errors import InputError
 
 _SUITES = tuple(WORKS)
-_SUITE = flags.DEFINE_enum("suite", None, _SUITES, "What to measure.")
+_SUITE = flags.DEFINE_enum("suite", None, _SUITES, "Works to time.")
 _JSON = _cli.define_path("json", None, "File to write the rows to, as a list of objects.")
 _QUICK = flags.DEFINE_bool("quick", False, "Tiny sizes, to see that everything runs.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Turns of each.", lower_bound=1)

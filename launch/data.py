@@ -1,11 +1,11 @@
-"""Fetches a data set into a folder, where it is missing, and checks what lies there.
+"""Fetches a data set into a folder, if it is missing, and checks its files.
 
 Examples:
     python -m launch.data --dataset=mnist --data_dir=data
     python -m launch.data --dataset=cifar10 --data_dir=data
 
-Without --data_dir the folder is LSA_DATA_DIR, and without that the user's cache. What is there
-already is checked, but never replaced.
+Without --data_dir the folder is LSA_DATA_DIR, and without that the user's cache. Existing files are
+checked, but never replaced.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from lsa_jax.errors import InputError
 _cli.declare("data_dir")
 
 _NAMES = ("digits", "mnist", "cifar10", "svhn", "tiny_imagenet")
-_DATASET = flags.DEFINE_enum("dataset", None, _NAMES, "What to fetch and check.")
+_DATASET = flags.DEFINE_enum("dataset", None, _NAMES, "Data set to fetch and check.")
 
 _CHECKSUM = {
     True: "as published",

@@ -1,12 +1,13 @@
-"""Runs some groups of a sweep that is recorded in a folder, beside others that run other groups.
+"""Runs some groups of a recorded sweep, while other processes run other groups.
 
 Examples:
     python -m launch.groups --workdir=runs/fig6 --groups=0
     python -m launch.groups --workdir=runs/fig6 --groups=1,2 --data_dir=data
 
-A group is what trains together and has its own checkpoints. Groups are counted from 0, in the order
-in which launch.sweep runs them. This is what a task of launch.slurm's array runs; other schedulers
-can run it as well, and launch.report afterwards. The same command again does only what is missing.
+A group is a set of points that train together, with checkpoints of its own. Groups are numbered
+from 0 in the order of launch.sweep. The tasks of launch.slurm run this command; other schedulers
+can run it as well, and launch.report afterwards. The same command again runs only the missing
+points.
 """
 
 from absl import flags
@@ -33,7 +34,7 @@ def _numbers() -> list[int]:
 
 
 def main() -> int:
-    """Runs what is missing of the groups and returns 1 if a run failed."""
+    """Runs the missing points of the groups and returns 1 if a run failed."""
     workdir, data_dir, numbers = _cli.workdir(), _cli.data_dir(), _numbers()
     config, points = recorded_points(workdir)
 

@@ -30,12 +30,15 @@ from lsa_jax.sweep import catalog
 _PAPER = flags.DEFINE_enum("paper", None, list(papers.PAPERS), "Only this paper's.")
 _UNDER = flags.DEFINE_string("under", None, "Only sizes that take no longer, as 10min or 1h30min.")
 _DATA = flags.DEFINE_list("data", None, "Only sizes that need none, or none but these: mnist,...")
-_SHOWS = flags.DEFINE_string("shows", "", "Only what holds all of these words.")
+_SHOWS = flags.DEFINE_string("shows", "", "Only configurations with all of these words.")
 _CONFIGS = _cli.define_path("configs", "configs", "Folder of configurations.")
 _GALLERY = _cli.define_path("gallery", "docs/gallery", "Folder with the gallery's records.")
-_NAMES = flags.DEFINE_bool("names", False, "Print only what can follow --config=, a line each.")
+_NAMES = flags.DEFINE_bool("names", False, "Print only values of --config, a line each.")
 _COMPLETION = flags.DEFINE_enum(
-    "completion", None, list(_completion.SHELLS), "Print what makes this shell complete --config=."
+    "completion",
+    None,
+    list(_completion.SHELLS),
+    "Print this shell's code for completing --config=.",
 )
 
 
@@ -76,7 +79,7 @@ def _describe(entry: catalog.Entry) -> str:
 
 
 def main() -> None:
-    """Prints the configurations that the flags ask for."""
+    """Prints the configurations that the flags accept."""
     _cli.end_with_reader()
     if _COMPLETION.value:
         print(_completion.SHELLS[_COMPLETION.value], end="")

@@ -1,4 +1,4 @@
-"""Writes tables and figures again from what a sweep left on disk.
+"""Writes tables and figures again from the files of a sweep.
 
 Examples:
     python -m launch.report --workdir=runs/quickstart

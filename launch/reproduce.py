@@ -7,12 +7,11 @@ Examples:
     python -m launch.reproduce --paper=transformers --scale=full --workdir=runs/full --dry_run
     python -m launch.reproduce --gallery=docs/gallery --reports=runs/lsa,runs/resnet
 
-Each sweep is a command of its own, which `--dry_run` prints and the report shows, into the folder
-of its configuration's name. The same command again runs what is not finished, and goes on after a
-kill. What needs a data set that is missing is reported as not run; exit status 1 means that
-something else failed. `--scale=quick`, a few seconds a sweep, shows that everything runs but none
-of the claims. `--gallery` publishes what is finished, with its results, from which reports are made
-anew when their code has changed; again, it adds what has come since.
+Each sweep is a command of its own, which `--dry_run` prints, with the folder of its configuration's
+name. The same command again runs the unfinished sweeps, also after a kill. A sweep whose data set
+is missing is reported as not run; exit status 1 means another failure. `--scale=quick`, a few
+seconds a sweep, shows that everything runs but none of the claims. `--gallery` publishes finished
+sweeps with their results, and makes reports of an earlier version again.
 """
 
 import shlex
@@ -39,7 +38,7 @@ _GALLERY = _cli.define_path(
     "gallery", None, "Folder of the documentation's gallery, which takes finished sweeps."
 )
 _REPORTS = _cli.define_paths(
-    "reports", [], "Folders of reproductions or sweeps that --gallery takes in beside --workdir."
+    "reports", [], "Folders of reproductions or sweeps to publish apart from --workdir."
 )
 
 
@@ -50,12 +49,12 @@ def _command(config: str, folder: Path) -> list[str]:
 
 
 def _reproduce(workdir: Path) -> int:
-    """Runs what is missing of a paper; returns 1 if something failed."""
-    _cli.data_dir()  # only to see that it is there
+    """Runs the unfinished sweeps of a paper; returns 1 if one failed."""
+    _cli.data_dir()  # raises where it is missing
     configs = Path(_CONFIGS.value)
     request = papers.Request(_PAPER.value, _SCALE.value, workdir, configs, _ONLY.value, _command)
     sweeps = papers.planned(request)
-    papers.with_earlier(sweeps, request)  # only to refuse before the folder is touched
+    papers.with_earlier(sweeps, request)  # raises before the folder is touched
     if _DRY_RUN.value:
         for sweep in filter(request.wants, sweeps):
             print(sweep.command)
@@ -67,7 +66,7 @@ def _reproduce(workdir: Path) -> int:
 
 
 def _publish(folders: list[str | Path]) -> None:
-    """Puts finished sweeps into the gallery, renews what it has, and writes its pages."""
+    """Puts finished sweeps into the gallery, renews its reports, and writes its pages."""
     place = Path(_GALLERY.value)
     for line in publishing.publish(place, publishing.finished(folders), reports.remake):
         print(line, flush=True)
@@ -92,7 +91,7 @@ def _check_flags() -> None:
                     f"--{name} is given without --paper, whose sweeps it is of; accepted: both, or "
                     "neither with --gallery=DIR --reports=DIR"
                 )
-    if _GALLERY.value:  # only to see that they are there, before sweeps run for hours
+    if _GALLERY.value:  # raises before sweeps run for hours
         gallery.read(Path(_GALLERY.value))
         publishing.finished(_REPORTS.value)
 

@@ -6,7 +6,7 @@ Examples:
     python -m launch.run --config=configs/quickstart.py --workdir=runs/kernel \
         --config.learner=ntk_infinite
 
-The same command again does only what is missing.
+The same command again runs only the missing point.
 """
 
 import functools

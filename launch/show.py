@@ -1,13 +1,13 @@
-r"""Prints a configuration: what it is, how many runs, which data, and every field with its meaning.
+r"""Prints a configuration: its claim, runs and data, and every field with its meaning.
 
 Examples:
     python -m launch.show --config=configs/quickstart.py
     python -m launch.show --config=configs/lsa/fig6_mnist.py:small --changed
     python -m launch.show --config=configs/quickstart.py --config.data.copies=2 --fields=data
 
-A field's line has its value, and in parentheses the default of its experiment where that is
-another; below it stand its meaning and what it accepts. A star marks fields that differ from the
-default. Any field is set by --config.FIELD=VALUE, here as in launch.sweep; nothing is run.
+A field's line has its value, and in parentheses the default of its experiment where they differ,
+which a star marks; below it stand its meaning and the accepted values. Any field is set by
+--config.FIELD=VALUE, as in launch.sweep; nothing is run.
 """
 
 import textwrap
@@ -30,7 +30,7 @@ _WIDTH = 100
 
 
 def _wanted(fields: dict[str, Field]) -> dict[str, Field]:
-    """Returns the fields that --fields asks for.
+    """Returns the fields of --fields.
 
     Raises:
         InputError: there is no field or section of such a name.
@@ -38,11 +38,11 @@ def _wanted(fields: dict[str, Field]) -> dict[str, Field]:
     if not _FIELDS.value:
         return fields
     chosen: set[str] = set()
-    for asked in _FIELDS.value:
-        below = [name for name in fields if name == asked or name.startswith(f"{asked}.")]
+    for given in _FIELDS.value:
+        below = [name for name in fields if name == given or name.startswith(f"{given}.")]
         if not below:
             known = dict.fromkeys(name.partition(".")[0] for name in fields)
-            raise InputError(f"--fields has {asked!r}; accepted: a field, or of {', '.join(known)}")
+            raise InputError(f"--fields has {given!r}; accepted: a field, or of {', '.join(known)}")
         chosen.update(below)
     return {name: field for name, field in fields.items() if name in chosen}
 

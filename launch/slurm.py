@@ -5,9 +5,9 @@ Examples:
         --data_dir=/scratch/me/data --partition=gpu --gpus=1 --cpus=8 --mem_gb=32 --time=240
     python -m launch.slurm --config=configs/quickstart.py --workdir=runs/quickstart --dry_run
 
-The folder ends with what launch.sweep would have left there: a task of the array runs some of the
+The folder ends with the same files as after launch.sweep: a task of the array runs some of the
 sweep's groups (launch.groups), and a job that waits for the array writes the report
-(launch.report). The same command again submits only what is missing. Logs and sbatch scripts go to
+(launch.report). The same command again submits only missing groups. Logs and sbatch scripts go to
 WORKDIR/slurm. Jobs start in the folder where this command was given, with the same Python and the
 same code; --workdir and --data_dir must be seen by all nodes. Other options of sbatch come from its
 environment variables, such as SBATCH_ACCOUNT and SBATCH_QOS. Needs submitit:
@@ -16,7 +16,7 @@ pip install 'lsa_jax[slurm]'.
 A task that is preempted, or whose node fails, is queued again by SLURM; one whose time is over
 queues itself again (scontrol requeue), at most --requeues times. Both go on from the last
 checkpoint and end with the same numbers. Where compute nodes have no scontrol, a task whose time is
-over ends as failed, its log says so in one line, and the same command goes on from there.
+over ends as failed with one line in its log, and the same command resumes it.
 """
 
 import contextlib
@@ -62,7 +62,9 @@ _REPORT_PARTITION = flags.DEFINE_string(
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the sbatch scripts and submit nothing.")
 _PREFLIGHT = flags.DEFINE_string(
-    "preflight", None, "Machine of a task, as h100:1: submit only what launch.preflight says fits."
+    "preflight",
+    None,
+    "Machine of a task, as h100:1: submit only if launch.preflight finds that all fits.",
 )
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -71,7 +73,7 @@ _PROGRAMS = ("sbatch", "srun", "squeue")
 
 
 class _Resources(NamedTuple):
-    """What a job asks SLURM for; None is the cluster's own."""
+    """The resources of a job; None is the cluster's default."""
 
     partition: str | None
     gpus: int
@@ -85,7 +87,7 @@ def _of_task() -> _Resources:
 
 
 def _of_report() -> _Resources:
-    """Returns what the report takes: it trains nothing, so no GPU, and never more than a task."""
+    """Returns the report's resources: it trains nothing, so no GPU, and never more than a task."""
     task = _of_task()
     return _Resources(
         partition=_REPORT_PARTITION.value or task.partition,
@@ -97,7 +99,7 @@ def _of_report() -> _Resources:
 
 
 def _check() -> None:
-    """Raises where flags are wrong or what is needed is missing; imports nothing."""
+    """Raises where flags are wrong or programs are missing; imports nothing."""
     if _MEM_GB.value is not None and not 0 < _MEM_GB.value < float("inf"):
         raise InputError(f"--mem_gb is {_MEM_GB.value:g}; accepted: a number above 0")
     if importlib.util.find_spec("submitit") is None:
@@ -114,7 +116,7 @@ def _preflight(data_dir: Path | None) -> None:
     """Compiles the configuration for the machine of a task.
 
     Raises:
-        InputError: it does not fit, or cannot be told.
+        InputError: it does not fit, or that is not known.
     """
     data = [f"--data_dir={data_dir}"] if data_dir else []
     topology = f"--topology={_PREFLIGHT.value}"
@@ -130,11 +132,11 @@ def _preflight(data_dir: Path | None) -> None:
 def _executor(
     workdir: Path, resources: _Resources, dependency: str | None = None
 ) -> "submitit.SlurmExecutor":
-    """Returns what submits jobs with these resources, and waits for others if asked."""
+    """Returns an executor that submits jobs with these resources, after others if given."""
     import submitit
 
     class Executor(submitit.SlurmExecutor):
-        """One that does not ask whether this is a cluster: `_check` has, and a dry run need not."""
+        """An executor without a check for a cluster: `_check` has one, and a dry run needs none."""
 
         affinity = classmethod(lambda cls: 2)
 
@@ -166,7 +168,7 @@ def _executor(
 def _commands(
     workdir: Path, data_dir: Path | None, numbers: list[int]
 ) -> tuple[list[list[str]], list[str]]:
-    """Returns what the tasks of the array run, and what the job after them runs."""
+    """Returns the commands of the array's tasks, and of the job after them."""
     python = [sys.executable, "-m"]
     folders = [f"--workdir={workdir}"]
     data = [f"--data_dir={data_dir.absolute()}"] if data_dir else []
@@ -179,7 +181,7 @@ def _commands(
 
 
 def _print_script(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> None:
-    """Prints the sbatch script of one job, or of an array, with what its tasks run."""
+    """Prints the sbatch script of one job, or of an array, with its tasks' commands."""
     if len(commands) > 1:
         executor.parameters["map_count"] = len(commands)
     print(executor._make_submission_file_text(executor._submitit_command_str, "dry_run"))
@@ -216,8 +218,7 @@ def _refuse_twice(workdir: Path) -> None:
     if not file.exists():
         return
     array = files.read_object(file, "remove it once no job of this sweep is queued").get("job")
-    # Tasks that are just ending run nothing any more. Of a job that ended long ago squeue says on
-    # standard error that it knows none.
+    # Tasks that are just ending run nothing any more. For an old job squeue prints an error.
     states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED"
     command = ["squeue", "--noheader", f"--jobs={array}", states]
     queued = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -252,7 +253,7 @@ def main() -> None:
     experiment = load_experiment(config.experiment)
     load = functools.cache(lambda: experiment.load(points, data_dir))
     if tasks:
-        load()  # here, before a queue has been waited for, only to see that the data are there
+        load()  # raises where data are missing, before the jobs wait in a queue
     with recorded_sweep(
         config,
         points,

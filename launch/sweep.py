@@ -15,10 +15,10 @@ Examples:
 
     python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart --record_only
 
-The report is also a page, `report.html`, which --open shows in a browser. --record_only writes what
-the tasks of a scheduler need (launch.groups), and runs nothing.
+The report is also a page, `report.html`, which --open shows in a browser. --record_only writes the
+record for the tasks of a scheduler (launch.groups), and runs nothing.
 
-The same command again does only what is missing. With --distributed several processes share the
+The same command again runs only the missing points. With --distributed several processes share the
 work, on hosts of their own: each is started with the same command. Only process 0 needs to see the
 folder for results.
 
@@ -62,7 +62,7 @@ _PROFILE = flags.DEFINE_bool(
 _RECORD_ONLY = flags.DEFINE_bool(
     "record_only",
     False,
-    "Write the sweep's config.json into workdir, say which groups there are, and run nothing: "
+    "Write the sweep's config.json into workdir, print the missing groups, and run nothing: "
     "launch.groups runs them.",
 )
 
@@ -70,7 +70,7 @@ _RECORD_ONLY = flags.DEFINE_bool(
 def _record(
     config: ml_collections.ConfigDict, points: list[Point], workdir: Path, data_dir: Path | None
 ) -> None:
-    """Records the sweep in its folder, once its data are found, and says how to run it."""
+    """Records the sweep in its folder, once its data are found, and prints the missing groups."""
     from lsa_jax.sweep.registry import load_experiment
     from lsa_jax.sweep.run import missing_groups, recorded_sweep
 
@@ -92,7 +92,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _refuse_ignored() -> None:
-    """Raises where flags of running are given, and nothing is to be run."""
+    """Raises where --record_only is given with flags of a run."""
     flag_names = ("tensorboard", "wandb", "profile", "distributed", "open")
     for name in flag_names:
         if _RECORD_ONLY.value and flags.FLAGS[name].value:
@@ -114,7 +114,7 @@ def _check_logs() -> None:
 
 @contextlib.contextmanager
 def _watching(workdir: Path) -> Iterator["Watch"]:
-    """Yields what writes the logs and the profile that are asked for."""
+    """Yields the callbacks that write the requested logs and profile."""
     from lsa_jax.reporting import logs
 
     log = logs.make_log(workdir, tensorboard=_TENSORBOARD.value, wandb_project=_WANDB.value)
@@ -128,7 +128,7 @@ def _watching(workdir: Path) -> Iterator["Watch"]:
 
 
 def main(*, sweep: bool = True) -> int:
-    """Runs what is missing, reports, and returns 1 if a run failed."""
+    """Runs the missing points, reports, and returns 1 if a run failed."""
     config, points = _cli.configured_points(sweep=sweep)
     workdir, data_dir = _cli.workdir(), _cli.data_dir()
     _check_logs()

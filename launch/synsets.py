@@ -5,7 +5,7 @@ Examples:
         --output=lsa_jax/data/plants_wordnet30.txt
 
 makes the list that comes with the package: ImageNet's Plants. WordNet 3.0 is Debian's and Ubuntu's
-package wordnet-base. The licence at the head of its file is kept in the list, as it asks for.
+package wordnet-base. The list keeps the licence at the head of its file, as required.
 """
 
 from pathlib import Path

@@ -5,9 +5,9 @@ Examples:
     python -m launch.watch --workdir=runs/fig6 --once
     python -m launch.watch --workdir=runs/fig6 --html=fig6.html --open
 
-The folder is read only, so this works beside a sweep in another terminal, the tasks of a SLURM
-array, or a TPU's processes, from wherever the folder is seen. With --html it is a page as well,
-which loads itself anew; without --once both go on until all runs are done.
+The folder is only read, so this works during a sweep in another terminal, the tasks of a SLURM
+array, or a TPU's processes, wherever the folder can be read. --html also writes a page, which
+reloads itself; without --once both continue until all runs are done.
 """
 
 import sys

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.core import jaxprs_in_params
 from jax.sharding import SingleDeviceSharding
 
 from lsa_jax.checks import one_of, require
@@ -152,71 +151,3 @@ def each(segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:
     """Yields segments of work; in a dry run one segment of each length."""
     recorder = dry_run()
     return iter(segments) if recorder is None else recorder.each(segments, lengths)
-
-
-def count_flops(function: Callable, *forms: Any) -> float | None:
-    """Returns the operations of a function, as XLA counts them before it optimises.
-
-    Counted on the program for a CPU: the clients of GPUs and TPUs do not count, and choices that
-    depend on the count are the same on all of them.
-
-    Args:
-        function: of arrays.
-        forms: its arguments, or their shapes.
-
-    Returns:
-        The count; None where JAX_PLATFORMS leaves the CPU out.
-    """
-    try:
-        counting = jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # the CPU backend is not available
-        return None
-    with built_for("cpu"), jax.default_device(counting):
-        counted = jax.jit(function).lower(*forms).cost_analysis()
-    return counted.get("flops", 0.0)  # a program without any operation has no such entry
-
-
-def bytes_for_gradient(function: Callable, *forms: Any) -> int:
-    """Returns the bytes that a function keeps for its derivative, an upper bound for XLA's.
-
-    Args:
-        function: of arrays, differentiable in the first one.
-        forms: its arguments, or their shapes.
-    """
-
-    def kept(first: Any, *others: Any) -> Any:
-        return jax.vjp(lambda first: function(first, *others), first)[1]
-
-    return size_in_bytes(jax.eval_shape(kept, *forms))
-
-
-def bytes_one_by_one(function: Callable, *forms: Any) -> int:
-    """Returns the bytes of arrays that live together when a function's operations run one by one.
-
-    That is a call outside of `jax.jit`; workspace of the operations is not counted.
-
-    Args:
-        function: of arrays.
-        forms: its arguments, or their shapes.
-    """
-    return _most_alive(jax.make_jaxpr(function)(*forms).jaxpr)
-
-
-def _most_alive(program: Any) -> int:
-    """Returns the most bytes of arrays that live together in a traced program."""
-    last = {name: at for at, step in enumerate(program.eqns) for name in map(id, step.invars)}
-    last |= dict.fromkeys(map(id, program.outvars), len(program.eqns))
-    alive = {id(one): size_in_bytes(one.aval) for one in program.invars + program.constvars}
-    most = sum(alive.values())
-    for at, step in enumerate(program.eqns):
-        alive |= {id(one): size_in_bytes(one.aval) for one in step.outvars}
-        own = sum(size_in_bytes(one.aval) for one in step.invars + step.outvars)
-        within = max(map(_most_alive, jaxprs_in_params(step.params)), default=0)
-        most = max(most, sum(alive.values()) + max(0, within - own))
-        alive = {name: size for name, size in alive.items() if last.get(name, -1) > at}
-    return most
-
-
-def size_in_bytes(tree: Any) -> int:
-    """Returns the bytes of a tree of arrays, or of their shapes."""
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -1,4 +1,4 @@
-"""Costs of a program: operations and bytes counted on its jaxpr, and the roofline's least time.
+"""Costs of a program: operations, bytes and memory counted on its jaxpr, and rates of devices.
 
 The count is the same for every machine. XLA's own is missing for GPUs, takes a loop's body once,
 and leaves out the cost of full precision. Here a loop counts as often as it runs, and a choice as
@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.extend.core
 from jax import lax
+from jax.extend.core import jaxprs_in_params
+
+from lsa_jax import backend
 
 # Operations outside products that no fusion keeps out of memory: sums over axes, gathers, sorts.
 _READING = ("reduce_", "gather", "scatter", "sort", "cumsum", "dynamic_update_slice")
@@ -63,6 +66,7 @@ def _gpu(kind: str, memory: float, bandwidth: float, bfloat16: float, float32: f
     return Chip("gpu", kind, memory, bandwidth, flops)
 
 
+# By the name of a machine for `launch.preflight`.
 CHIPS: dict[str, Chip] = {
     "cpu": Chip("cpu", "cpu", None, None, {}),
     "a100": _gpu("NVIDIA A100-SXM4-80GB", 85.1e9, 2039e9, 312e12, 19.5e12),
@@ -72,6 +76,30 @@ CHIPS: dict[str, Chip] = {
     "v5p": _tpu("TPU v5", 102e9, 2765e9, 459e12),
     "v6e": _tpu("TPU v6 lite", 33.5e9, 1640e9, 918e12),
 }
+
+
+# Rates of bfloat16 and of float32 in the default precision, by the beginning of other kinds of
+# devices. Half a chip of TPU v2 or v3 is a device.
+_OTHER_KINDS = {
+    "NVIDIA A100": (312e12, 156e12),
+    "NVIDIA H100 PCIe": (756e12, 378e12),
+    "NVIDIA H200": (989e12, 494.5e12),
+    "TPU v2": (22.5e12, 22.5e12),
+    "TPU v3": (61.5e12, 61.5e12),
+}
+
+
+def peak_flops(kind: str) -> dict[str, float] | None:
+    """Returns a device's dense operations a second by type; None for an unknown kind."""
+    rates = {
+        chip.kind: (chip.flops["bfloat16"], chip.flops["default"])
+        for chip in CHIPS.values()
+        if chip.flops
+    }
+    for beginning, peaks in (rates | _OTHER_KINDS).items():
+        if kind.startswith(beginning):
+            return dict(zip(("bfloat16", "float32"), peaks, strict=True))
+    return None
 
 
 class Count(NamedTuple):
@@ -210,3 +238,71 @@ def _size(variable: Any) -> int:
     aval = variable.aval
     itemsize = getattr(getattr(aval, "dtype", None), "itemsize", 0)
     return math.prod(getattr(aval, "shape", ())) * itemsize
+
+
+def count_flops(function: Callable, *forms: Any) -> float | None:
+    """Returns the operations of a function, as XLA counts them before it optimises.
+
+    Counted on the program for a CPU: the clients of GPUs and TPUs do not count, and choices that
+    depend on the count are the same on all of them.
+
+    Args:
+        function: of arrays.
+        forms: its arguments, or their shapes.
+
+    Returns:
+        The count; None where JAX_PLATFORMS leaves the CPU out.
+    """
+    try:
+        counting = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # the CPU backend is not available
+        return None
+    with backend.built_for("cpu"), jax.default_device(counting):
+        counted = jax.jit(function).lower(*forms).cost_analysis()
+    return counted.get("flops", 0.0)  # a program without any operation has no such entry
+
+
+def bytes_for_gradient(function: Callable, *forms: Any) -> int:
+    """Returns the bytes that a function keeps for its derivative, an upper bound for XLA's.
+
+    Args:
+        function: of arrays, differentiable in the first one.
+        forms: its arguments, or their shapes.
+    """
+
+    def kept(first: Any, *others: Any) -> Any:
+        return jax.vjp(lambda first: function(first, *others), first)[1]
+
+    return size_in_bytes(jax.eval_shape(kept, *forms))
+
+
+def bytes_one_by_one(function: Callable, *forms: Any) -> int:
+    """Returns the bytes of arrays that live together when a function's operations run one by one.
+
+    That is a call outside of `jax.jit`; workspace of the operations is not counted.
+
+    Args:
+        function: of arrays.
+        forms: its arguments, or their shapes.
+    """
+    return _most_alive(jax.make_jaxpr(function)(*forms).jaxpr)
+
+
+def _most_alive(program: Any) -> int:
+    """Returns the most bytes of arrays that live together in a traced program."""
+    last = {name: at for at, step in enumerate(program.eqns) for name in map(id, step.invars)}
+    last |= dict.fromkeys(map(id, program.outvars), len(program.eqns))
+    alive = {id(one): size_in_bytes(one.aval) for one in program.invars + program.constvars}
+    most = sum(alive.values())
+    for at, step in enumerate(program.eqns):
+        alive |= {id(one): size_in_bytes(one.aval) for one in step.outvars}
+        own = sum(size_in_bytes(one.aval) for one in step.invars + step.outvars)
+        within = max(map(_most_alive, jaxprs_in_params(step.params)), default=0)
+        most = max(most, sum(alive.values()) + max(0, within - own))
+        alive = {name: size for name, size in alive.items() if last.get(name, -1) > at}
+    return most
+
+
+def size_in_bytes(tree: Any) -> int:
+    """Returns the bytes of a tree of arrays, or of their shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

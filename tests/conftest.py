@@ -1,4 +1,4 @@
-"""What every test runs under: checked types, 8 devices, cheap compilation, no rank promotion."""
+"""Settings of all tests: checked types, 8 devices, cheap compilation, no rank promotion."""
 
 import ctypes
 import functools
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 # Before jax is imported: devices are counted once. Programs of tests are small, so compiling them
-# costs more than running them: optimise little, and compile once what several tests, the two
+# costs more than running them: optimise little, and compile once the programs that tests, the two
 # workers and the commands that they start have in common.
 _FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
 if version("jaxlib").startswith("0.10."):
@@ -58,7 +58,7 @@ _checked: dict[tuple, Callable] = {}
 
 
 def checked(function: Callable) -> Callable:
-    """Returns what checks a function's types, made when it is first called, once for all closures.
+    """Returns a function with checked types; the check is made at the first call, for all closures.
 
     jaxtyping asks for two of each function that is defined, most of which a test never calls, and
     hands over stand-ins that have the annotations and no more: those of two closures are the same.
@@ -74,7 +74,7 @@ def checked(function: Callable) -> Callable:
     return check
 
 
-# From here on every function of the package checks what it is given and returns, shapes included.
+# From here on every function of the package checks its arguments and results, shapes included.
 jaxtyping.install_import_hook("lsa_jax", f"sys.modules[{__name__!r}].checked")
 assert "lsa_jax" not in sys.modules  # it would go unchecked
 
@@ -96,7 +96,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # modules stay: they need not be looked through each time
 
 
-# Beyond so many bytes a worker forgets what it has compiled, which takes a while: two of them fit a
+# Beyond so many bytes a worker drops its compiled programs, which takes a while: two workers fit a
 # laptop of 8 GB, and where there is more they may have more.
 _MOST_MEMORY = max(1.2e9, psutil.virtual_memory().total / 6)
 
@@ -123,7 +123,7 @@ def _compiled_programs_do_not_pile_up():
         for forget in _FORGET:
             forget()
         gc.collect()
-        if sys.platform == "linux":  # the allocator keeps what is freed otherwise
+        if sys.platform == "linux":  # the allocator keeps freed memory otherwise
             ctypes.CDLL(None).malloc_trim(0)
 
 
@@ -148,7 +148,7 @@ class Forked(NamedTuple):
     stderr: Path
 
     def wait(self) -> tuple[int | None, str, str]:
-        """Waits for its end; returns its exit status, what it printed, and its errors."""
+        """Waits for its end; returns its exit status, standard output and standard error."""
         self.process.join(timeout=300)
         return self.process.exitcode, self.stdout.read_text(), self.stderr.read_text()
 
@@ -157,7 +157,7 @@ class Forked(NamedTuple):
 def fork(tmp_path_factory):
     """Starts `python -m launch.SCRIPT ARGUMENTS` in a fork of a process that has done the imports.
 
-    What a command does before them, and how fast it is, tests see in processes of their own.
+    Tests of imports or of speed start processes of their own.
     """
 
     def start(script: str, *arguments: object, environment: dict[str, str]) -> Forked:
@@ -178,7 +178,7 @@ def fork(tmp_path_factory):
 
 @pytest.fixture
 def unchecked():
-    """For tests that pass what annotations forbid, to see what the package itself says to it."""
+    """For tests that pass forbidden types, to see the package's own errors."""
     before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield

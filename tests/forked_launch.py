@@ -1,4 +1,4 @@
-"""Does what `python -m MODULE ARGUMENTS` does, in a process that was forked, see conftest.py.
+"""Runs `python -m MODULE ARGUMENTS` in a process that was forked, see conftest.py.
 
 Its globals are given: `directory`, `command`, the whole `environment`, and the files `stdout` and
 `stderr`.

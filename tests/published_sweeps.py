@@ -18,7 +18,7 @@ RUNS = {"k=64": 2, "k=256": 1}
 
 
 def remake(folder):
-    """Writes what a report writes."""
+    """Writes the files of a report."""
     figure, axis = plt.subplots(figsize=(2, 1))
     axis.plot([0, 1], [1, 0])
     for kind in ("svg", "png"):
@@ -44,7 +44,7 @@ def get_sweep(config):
 
 
 def finish(workdir, name, command=(), points=POINTS):
-    """Leaves what a finished sweep does."""
+    """Writes the files of a finished sweep."""
     config = {"experiment": "lsa/lemmas", "name": name}
     record = RECORD | {"command": list(command), "config": config, "sweep": points}
     record["host"] = HOST
@@ -57,7 +57,7 @@ def finish(workdir, name, command=(), points=POINTS):
 
 
 def publish(place, made=None):
-    """Returns what is said of sweeps, and the names of those whose report was made anew."""
+    """Returns the lines on sweeps, and the names of sweeps whose report was made again."""
     remade = []
 
     def make(folder):

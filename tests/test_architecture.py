@@ -72,41 +72,26 @@ def _append(path: Path, line: str) -> None:
     path.write_text(f"{path.read_text()}\n{line}\n")
 
 
-def test_imports_go_one_way_and_papers_do_not_import_each_other():
+def test_imports_go_one_way_and_papers_do_not_import_each_other(copy):
     result = _lint(ROOT)
     assert result.returncode == 0, result.stdout
+    wrong = {  # by module: an import, and the contract that it breaks
+        "sweep/points.py": ("lsa_jax.experiments.lsa.numbers", "One way"),
+        "experiments/resnet/numbers.py": ("lsa_jax.experiments.lsa.numbers", "Papers never"),
+    }
+    for module, (name, _) in wrong.items():
+        _append(copy / "lsa_jax" / module, f"import {name}")
+    broken = [line for line in _lint(copy).stdout.splitlines() if " BROKEN" in line]
+    for _, contract in wrong.values():
+        assert any(line.startswith(contract) for line in broken)
 
 
-@pytest.mark.parametrize(
-    "module, line, contract",
-    [
-        ("kernels/solve/problem.py", "import lsa_jax.models", "One way"),
-        ("sweep/points.py", "import lsa_jax.experiments.lsa.numbers", "One way"),
-        ("experiments/resnet/numbers.py", "import lsa_jax.experiments.lsa.numbers", "Papers never"),
-        (  # which stands above the papers, and may import them
-            "experiments/resnet/numbers.py",
-            "import lsa_jax.experiments.lazy_rich.papers.settings",
-            "Papers never",
-        ),
-    ],
-)
-def test_an_import_against_a_contract_is_named(copy, module, line, contract):
-    _append(copy / "lsa_jax" / module, line)
-    result = _lint(copy)
-    broken = [row for row in result.stdout.splitlines() if " BROKEN" in row]
-    assert result.returncode == 1 and any(row.startswith(contract) for row in broken)
-
-
-def test_no_room_imports_what_is_private_to_another():
+def test_no_room_imports_private_names_of_another(copy):
     assert not foreign_privates(ROOT)
-
-
-def test_what_is_private_to_another_room_is_named(copy):
     imports = {
         "losses": "from lsa_jax.data import _pictures",
         "steps": "from lsa_jax.data._pictures import photographs",
-        "growth": "from lsa_jax.sweep.points import _point_id",
-        "loop": "import lsa_jax.data._pictures",
+        "loop": "from lsa_jax.sweep.points import _point_id",
     }
     for module, line in imports.items():
         _append(copy / "lsa_jax" / "training" / f"{module}.py", line)
@@ -115,7 +100,7 @@ def test_what_is_private_to_another_room_is_named(copy):
 
 
 def _docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Returns how many lines a function's docstring has."""
+    """Returns the number of lines of a function's docstring."""
     first = node.body[0]
     return first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0
 
@@ -134,14 +119,37 @@ def too_long(tree: Path) -> list[str]:
     return found
 
 
-def test_functions_and_modules_are_short():
+def test_functions_and_modules_are_short(copy):
     assert not too_long(ROOT)
-
-
-def test_what_is_too_long_is_named(copy):
     path = copy / "lsa_jax" / "errors.py"
-    lines = len(path.read_text().splitlines())
-    _append(path, "def f():\n" + "    f()\n" * 60)
-    assert too_long(copy) == ["lsa_jax/errors.py:f has 61 lines"]
-    _append(path, "# so long\n" * (500 - lines))
+    _append(path, "def f():\n" + "    f()\n" * 60 + "# so long\n" * 500)
     assert len(too_long(copy)) == 2
+
+
+# Lines of Python a folder: a tenth more fails. Raise one where a new feature is worth its lines.
+BUDGET = {
+    "lsa_jax/experiments": 22_000,
+    "lsa_jax/kernels": 8_000,
+    "lsa_jax/training": 2_600,
+    "lsa_jax/models": 2_200,
+    "lsa_jax/data": 1_400,
+    "lsa_jax/_convolution": 400,
+    "lsa_jax/sweep": 2_000,
+    "lsa_jax/reporting": 3_500,
+    "lsa_jax/preflight": 850,
+    "lsa_jax": 44_000,
+    "launch": 1_950,
+    "benchmarks": 1_450,
+    "configs": 3_000,
+    "tests": 30_000,
+}
+
+
+def test_folders_keep_to_their_budget_of_lines():
+    sizes = {
+        folder: sum(len(path.read_text().splitlines()) for path in (ROOT / folder).rglob("*.py"))
+        for folder in BUDGET
+    }
+    for folder, budget in BUDGET.items():
+        print(f"{folder:22}{sizes[folder]:8,} of {budget:7,}")
+    assert not [folder for folder, budget in BUDGET.items() if sizes[folder] > 1.1 * budget]

@@ -1,17 +1,11 @@
 """The processor that programs are built for, also one that is not there."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
+import pytest
 
 from lsa_jax import backend, kernels, models
-
-
-def test_operations_are_counted_where_the_default_device_does_not_count(uncounted):
-    form = jax.ShapeDtypeStruct((8, 8), jnp.float32)
-    assert jax.jit(jnp.dot).lower(form, form).cost_analysis() is None
-    assert backend.count_flops(jnp.dot, form, form) == 2 * 8**3
+from lsa_jax.errors import InputError
 
 
 def test_the_finite_ntk_chooses_its_method_where_the_default_device_does_not_count(uncounted):
@@ -54,19 +48,9 @@ def test_platforms_go_by_both_of_their_names():
         assert not backend.is_this(("cpu", "tpu"))
 
 
-def test_what_a_gradient_keeps_is_counted_and_less_of_it_with_checkpoints():
-    w, x = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((4, 4), (100, 4)))
-    kept = backend.bytes_for_gradient(lambda w, x: jnp.sum(jnp.sin(x @ w)), w, x)
-    # The inputs, and the cosine of the argument of the sine.
-    assert 2 * 400 * 4 <= kept <= 2 * 400 * 4 + 16 * 4
-    layers = jax.ShapeDtypeStruct((8, 4, 4), jnp.float32)
-
-    def deep(layers, x, wrap):
-        block = wrap(lambda x, w: (jnp.sin(jnp.sin(jnp.sin(x @ w))), None))
-        return jnp.sum(lax.scan(block, x, layers)[0])
-
-    plain, less = (
-        backend.bytes_for_gradient(lambda p, x, wrap=wrap: deep(p, x, wrap), layers, x)
-        for wrap in (lambda f: f, jax.checkpoint)
-    )
-    assert 8 * 1600 <= less < plain / 3
+def test_unknown_platforms_are_refused():
+    with (
+        pytest.raises(InputError, match=r"platform is 'cuda'; accepted: .*cpu.*gpu.*tpu"),
+        backend.built_for("cuda"),
+    ):
+        pass

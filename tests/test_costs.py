@@ -2,10 +2,11 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax import costs
+from lsa_jax import costs, kernels
 
 
 def shape(*sizes, dtype=jnp.float32):
@@ -86,3 +87,48 @@ def test_bytes_are_those_of_products_sums_and_the_ends():
     form = jax.ShapeDtypeStruct((4, 4), jnp.float32)
     assert costs.count(lambda a: jnp.tanh(a) @ a, form).bytes == (3 + 2) * 4 * 16
     assert costs.count(lambda a: jnp.sin(a).sum(axis=0), form).bytes == 4 * (16 + 4) + 4 * (16 + 4)
+
+
+def test_peaks_are_those_of_the_roofline_and_halves_of_teraflops():
+    for chip in costs.CHIPS.values():
+        if chip.flops:
+            peaks = {"bfloat16": chip.flops["bfloat16"], "float32": chip.flops["default"]}
+            assert costs.peak_flops(chip.kind) == peaks
+    assert costs.peak_flops("cpu") is None
+    assert costs.peak_flops("TPU v5 lite")["bfloat16"] == 197e12
+    assert costs.peak_flops("NVIDIA H100 80GB HBM3")["float32"] == 494.5e12
+    assert [costs.peak_flops(f"TPU v{n}")["bfloat16"] for n in (2, 3)] == [45e12 / 2, 123e12 / 2]
+    for kind in ("NVIDIA A100", "NVIDIA H100 PCIe", "NVIDIA H200", "TPU v4", "TPU v6 lite"):
+        found = costs.peak_flops(kind)
+        assert found["bfloat16"] == found["float32"] * (1 if kind.startswith("TPU") else 2)
+
+
+def test_operations_are_counted_where_the_default_device_does_not_count(uncounted):
+    form = jax.ShapeDtypeStruct((8, 8), jnp.float32)
+    assert jax.jit(jnp.dot).lower(form, form).cost_analysis() is None
+    assert costs.count_flops(jnp.dot, form, form) == 2 * 8**3
+
+
+def test_a_constant_has_no_operations_and_a_finite_ntk_of_zeros():
+    assert costs.count_flops(jnp.zeros_like, jax.ShapeDtypeStruct((8, 8), jnp.float32)) == 0
+    params = {"w": jnp.ones(2)}
+    found = kernels.empirical_ntk(lambda params, x: jnp.zeros((len(x), 1)), params, np.eye(3))
+    np.testing.assert_array_equal(found, np.zeros((3, 3)))
+
+
+def test_what_a_gradient_keeps_is_counted_and_less_of_it_with_checkpoints():
+    w, x = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((4, 4), (100, 4)))
+    kept = costs.bytes_for_gradient(lambda w, x: jnp.sum(jnp.sin(x @ w)), w, x)
+    # The inputs, and the cosine of the sine's argument.
+    assert 2 * 400 * 4 <= kept <= 2 * 400 * 4 + 16 * 4
+    layers = jax.ShapeDtypeStruct((8, 4, 4), jnp.float32)
+
+    def deep(layers, x, wrap):
+        block = wrap(lambda x, w: (jnp.sin(jnp.sin(jnp.sin(x @ w))), None))
+        return jnp.sum(lax.scan(block, x, layers)[0])
+
+    plain, less = (
+        costs.bytes_for_gradient(lambda p, x, wrap=wrap: deep(p, x, wrap), layers, x)
+        for wrap in (lambda f: f, jax.checkpoint)
+    )
+    assert 8 * 1600 <= less < plain / 3

@@ -45,7 +45,7 @@ def _configuration(path: Path, module, defaults: dict) -> list[str]:
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
-    """What tests/golden/ should hold, by experiment."""
+    """The expected contents of tests/golden/, by experiment."""
     lines: dict[str, list[str]] = {}
     for path in sorted((ROOT / "configs").rglob("*.py")):
         module = config_files.load(path)

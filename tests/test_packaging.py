@@ -15,7 +15,7 @@ import lsa_jax
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What is sent, of a checkout that may hold much else.
+# The distributed folders; a checkout may hold others.
 SENT = (
     "benchmarks",
     "configs",
@@ -47,7 +47,7 @@ def files_below(folder, pattern="*"):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """Returns a copy of the checkout, as a build writes into it, and what was built of it."""
+    """Returns a copy of the checkout, as a build writes into it, and its distributions."""
     pytest.importorskip("build")
     pytest.importorskip("twine")
     directory = tmp_path_factory.mktemp("packaging")

@@ -1,4 +1,4 @@
-"""Published claims are what today's rules make of the kept results."""
+"""Published claims equal today's decisions on the kept results."""
 
 import json
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What a configuration would compile for a machine that is not there, and what it would take."""
+"""Compiles a configuration's programs for a machine that is not there, and prices them."""

@@ -101,7 +101,7 @@ def _is_plain(dtype: Any) -> bool:
 def _name(function: Callable) -> str:
     """Returns a function's own name, without those of the functions it is made in."""
     while (inner := getattr(function, "func", getattr(function, "__wrapped__", None))) is not None:
-        function = inner  # of a partial, or of what wraps it
+        function = inner  # of a partial or a wrapper
     return getattr(function, "__qualname__", type(function).__qualname__).rpartition(".")[2]
 
 

@@ -304,7 +304,7 @@ def as_text(
 
 def _row(program: Compiled) -> tuple[str, ...]:
     count, exchanges = program.count, program.collectives
-    told = "unknown" if exchanges is None else ", ".join(f"{n} {c}" for c, n in exchanges.items())
+    named = "unknown" if exchanges is None else ", ".join(f"{n} {c}" for c, n in exchanges.items())
     return (
         program.name,
         f"{program.calls:g}",
@@ -314,7 +314,7 @@ def _row(program: Compiled) -> tuple[str, ...]:
         "-" if program.seconds is None else f"{1e3 * program.seconds:.4g}",
         program.bound or "-",
         "+".join(sorted(count.products)) or "-",
-        told or "none",
+        named or "none",
     )
 
 
@@ -333,7 +333,7 @@ def _remarks(machine: Machine, programs: list[Compiled]) -> list[str]:
         else:
             taken, there = program.peak / 1e9, (machine.memory or 0) / 1e9
             problem = f"takes {taken:.1f} GB of {there:.1f}"
-        lines.append(f"{program.name} {problem}; what helps against too little memory: {smaller}")
+        lines.append(f"{program.name} {problem}; to save memory: {smaller}")
     used = [machine.count if program.is_tile else program.num_devices for program in programs]
     idle = machine.count - max(used, default=machine.count)
     if idle:

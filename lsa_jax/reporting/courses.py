@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from lsa_jax.reporting.measure_names import COUNTERS
 
-# What is drawn of runs, the first that they have; otherwise their first number.
+# Metrics to draw, in order of preference; otherwise runs' first number.
 _PREFERRED = ("test_accuracy", "test_error", "validation_loss", "test_loss", "train_loss", "loss")
 
 WIDTH, HEIGHT = 100.0, 40.0  # of a curve's drawing, in its own units
@@ -14,7 +14,7 @@ _MOST_POINTS = 60
 
 
 def numbers(row: dict[str, Any]) -> dict[str, float]:
-    """Returns what can be drawn of a row against the steps."""
+    """Returns the numbers of a row that can be drawn against the steps."""
     return {
         name: float(value)
         for name, value in row.items()
@@ -23,7 +23,7 @@ def numbers(row: dict[str, Any]) -> dict[str, float]:
 
 
 def counter(rows: list[dict[str, Any]]) -> str:
-    """Returns the name of what counts the rows; "row" where nothing does."""
+    """Returns the column that numbers the rows; "row" where none does."""
     return next((c for c in COUNTERS if rows and all(c in row for row in rows)), "row")
 
 
@@ -34,14 +34,14 @@ def steps(rows: list[dict[str, Any]]) -> list[int]:
 
 
 class Course(NamedTuple):
-    """One run's curve: its points as SVG writes them, and what they are in words."""
+    """One run's curve: its points as SVG writes them, and a description."""
 
     points: str
     about: str
 
 
 def metric(runs: Iterable[list[dict[str, Any]]]) -> str | None:
-    """Returns the name of what is drawn of runs, by their rows; None where they have no numbers."""
+    """Returns the metric to draw of runs, by their rows; None where they have no numbers."""
     names = list(dict.fromkeys(name for rows in runs for row in rows for name in numbers(row)))
     preferred = [name for name in _PREFERRED if name in names]
     return next(iter(preferred + names), None)
@@ -56,7 +56,7 @@ def _thinned(places: Sequence[Any]) -> list[Any]:
 
 
 def draw(runs: dict[str, list[dict[str, Any]]]) -> tuple[str | None, dict[str, Course]]:
-    """Returns what is drawn of runs, and each one's course on axes that all of them share.
+    """Returns the metric to draw, and each run's curve on axes that all of them share.
 
     Args:
         runs: the rows of each run's `metrics.jsonl` by its id; runs of fewer than two rows with

@@ -1,4 +1,4 @@
-"""What a run leaves on disk, written so that a kill at any moment leaves no half-written file.
+"""Files of a sweep, written so that a kill at any moment leaves no half-written file.
 
 A working directory holds `config.json`, `runs/<id>/` with `metrics.jsonl` and, written last,
 `result.json`; after a report also `results.csv`, `report.md`, `.json` and `.html`, and the figures.
@@ -25,11 +25,11 @@ from lsa_jax.reporting.measure_names import is_measured_alone
 
 @contextlib.contextmanager
 def storing(path: Path, size: int) -> Iterator[None]:
-    """Says in one line which file could not be written, and why.
+    """Turns an OSError into one line with the file that could not be written and the reason.
 
     Args:
-        path: what is written while this is entered.
-        size: bytes that it takes.
+        path: the file written within this context.
+        size: its bytes.
 
     Raises:
         StorageError: the disk is full, read-only or failing, or the folder may not be written.
@@ -49,10 +49,10 @@ def partial(path: Path) -> Path:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a whole file: to a temporary name beside it, flushed to the disk, then renamed.
+    """Writes a whole file: under a temporary name, flushed to the disk, then renamed.
 
     Raises:
-        StorageError: it cannot be written; what was there before is left as it was.
+        StorageError: it cannot be written; an older file stays as it was.
     """
     temporary = partial(path)
     with storing(path, len(content)):
@@ -65,7 +65,7 @@ def write_bytes(path: Path, content: bytes) -> None:
             temporary.replace(path)
         except OSError:
             if temporary.exists():
-                temporary.unlink()  # it would take what little room there is
+                temporary.unlink()  # it would take the little room that is left
             raise
 
 
@@ -75,7 +75,7 @@ def write_text(path: Path, content: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Turns numpy's numbers and arrays into what JSON knows; not-a-number becomes null."""
+    """Turns numpy's numbers and arrays into JSON's; numbers that are not finite become null."""
     if isinstance(value, dict):
         return {str(key): plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
@@ -94,10 +94,10 @@ def write_json(path: Path, content: Any) -> None:
 
 @contextlib.contextmanager
 def _reading(path: Path, remedy: str) -> Iterator[None]:
-    """Says in one line which file is there and cannot be read, and why."""
+    """Turns an OSError into one line with the file that cannot be read and the reason."""
     try:
         yield
-    except FileNotFoundError:  # what that means is known to who asked for the file
+    except FileNotFoundError:  # its meaning depends on the caller
         raise
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; {remedy}") from None
@@ -135,7 +135,7 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     return found
 
 
-# What a sweep's `config.json` holds, see `sweep.run`.
+# The parts of a sweep's `config.json`, see `sweep.run`.
 _RECORD = {
     "config": dict,
     "sweep": list,
@@ -150,7 +150,7 @@ def read_record(workdir: Path) -> dict[str, Any]:
     """Reads the `config.json` of a sweep's folder.
 
     Raises:
-        InputError: it is damaged, or its parts are not what a sweep writes there.
+        InputError: it is damaged, or its parts have other types.
     """
     path, remedy = (
         workdir / "config.json",
@@ -165,7 +165,7 @@ def read_record(workdir: Path) -> dict[str, Any]:
     return record
 
 
-# What numpy and zipfile raise on damaged arrays; RuntimeError is of those that are marked as
+# Errors of numpy and zipfile on damaged arrays; RuntimeError is of those that are marked as
 # encrypted, or packed in a way that is not known.
 _DAMAGE = (ValueError, EOFError, KeyError, RuntimeError, tokenize.TokenError)
 _DAMAGE += (zipfile.BadZipFile, zlib.error)
@@ -249,7 +249,7 @@ def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
             rows = [json.loads(line) for line in path.read_text().splitlines()]
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {remedy(directory)}") from None
-    except InputError:  # which is a ValueError, too, and says why
+    except InputError:  # which is a ValueError, too
         raise
     except ValueError:
         rows = [None]

@@ -1,7 +1,7 @@
-"""The gallery's records: what each configuration and size came to, and its figures.
+"""The gallery's records: results and figures of each configuration and size.
 
-A record is `FOLDER/NAME.json` below the gallery's folder, with its figures and results beside it.
-All that is published is made of records, and records of sweeps' folders alone.
+A record is `FOLDER/NAME.json` below the gallery's folder, with its figures and results next to it.
+All pages are made of records, and records of sweeps' folders alone.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ _RESULTS = ".results.json.xz"
 
 
 class Item(NamedTuple):
-    """What the gallery has of one configuration and size.
+    """The record of one configuration and size.
 
     Attributes:
         sweep: its results.
         pictures: file names of its figures, the main one first.
-        fingerprint: of its settings, its report's code and its results, see `sweep.fingerprints`.
-        results: file name of what `sweep.kept` packed; empty where it is not there.
+        fingerprint: of its settings, report and results, see `sweep.fingerprints`.
+        results: file name of the results that `sweep.kept` packed; empty where there are none.
     """
 
     sweep: Sweep
@@ -59,7 +59,7 @@ class Item(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """What it took by the clock; where a part was not timed, the least that it took."""
+        """The time by the clock; where a part was not timed, a lower bound."""
         return max(self.sweep.wall_seconds, self.sweep.run_seconds)
 
     @property
@@ -70,14 +70,14 @@ class Item(NamedTuple):
 
     @property
     def took(self) -> str:
-        """What it took by the clock, in words; of tasks, the sum of what their runs took."""
+        """The time by the clock, in words; of tasks, the sum of their runs' times."""
         if self.elsewhere:
             return f"{duration(self.sweep.run_seconds)} of its tasks together"
         return reproduction.wall_time(self.sweep)
 
     @property
     def cost(self) -> str:
-        """What it took by the clock and on how many cores, in words."""
+        """The time by the clock and the number of cores, in words."""
         machine = self.sweep.machine or {}
         return self.took if self.elsewhere else f"{self.took} on {cores(machine['cores'])}"
 
@@ -89,11 +89,11 @@ class Item(NamedTuple):
 
 
 def keep(gallery: Path, item: Item, folder: Path, results: bytes | None) -> None:
-    """Writes an item's results, figures and record, and removes what it no longer has.
+    """Writes an item's results, figures and record, and removes its other old files.
 
     Args:
         gallery: the gallery's folder.
-        item: what its sweep came to; its `pictures` are names without ending.
+        item: the record; its `pictures` are names without ending.
         folder: of the sweep.
         results: from `sweep.kept.pack`.
 
@@ -139,7 +139,7 @@ def _item(path: Path, record: Mapping[str, Any]) -> Item:
 
 
 def read(gallery: Path) -> dict[str, Item]:
-    """Returns the items that a gallery has, by what follows `--config=`.
+    """Returns the items of a gallery, by the value of `--config`.
 
     Raises:
         InputError: there is no such folder, or a record is damaged or lacks a file.

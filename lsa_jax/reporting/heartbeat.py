@@ -1,5 +1,6 @@
-"""How far a group of runs is, left beside its folder for whoever watches it."""
+"""Heartbeats: the progress of a group of runs, in a file next to its folder."""
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,19 +8,19 @@ from typing import Any, NamedTuple
 from lsa_jax.errors import StorageError
 from lsa_jax.reporting import files
 
-_INTERVAL = 2.0  # seconds between two writings at the least
-_SUFFIX = ".progress.json"  # beside the folder, in which checkpoints replace each other
+_INTERVAL = 2.0  # least seconds between two writings
+_SUFFIX = ".progress.json"  # next to the folder, in which checkpoints replace each other
 
 
 class Beat(NamedTuple):
-    """What a group has told of itself.
+    """The reported progress of a group.
 
     Attributes:
         runs: the ids of its runs.
-        fraction: how much of the group is done.
-        first: what was told first, from which on its pace counts.
-        started: when that was, in seconds since 1970.
-        updated: when `fraction` was told.
+        fraction: the share of the group that is done.
+        first: the first reported share, from which its pace counts.
+        started: time of the first report, in seconds since 1970.
+        updated: time of the last report.
     """
 
     runs: list[str]
@@ -34,26 +35,26 @@ def _file(directory: Path) -> Path:
 
 
 def remove(directory: Path) -> None:
-    """Removes what a group with this folder has told, once its results are stored."""
+    """Removes the heartbeat of a group with this folder, once its results are stored."""
     _file(directory).unlink(missing_ok=True)
 
 
 class Heartbeat:
-    """Writes how far a group is, at most every few seconds; a disk that is full is let be."""
+    """Writes the progress of a group, at most every few seconds; ignores a full disk."""
 
     def __init__(self, directory: Path, runs: list[str]) -> None:
-        """Tells that a group with this folder and these runs is taken up."""
+        """Writes that a group with this folder and these runs has started."""
         self._directory, self._runs = directory, runs
         self._first: float | None = None
         self._started, self._written = time.time(), -_INTERVAL
         self._write(0.0)
 
-    def tell(self, fraction: float) -> None:
-        """Tells how much of the group is done; nothing is left of it when all is."""
+    def report(self, fraction: float) -> None:
+        """Reports the share of the group that is done; at 1 the heartbeat is removed."""
         if fraction >= 1:
             remove(self._directory)
             return
-        if self._first is None:  # what a checkpoint had, and the first step with its compilation
+        if self._first is None:  # with a checkpoint's share, or the compilation
             self._first, self._started = fraction, time.time()
         if time.monotonic() - self._written >= _INTERVAL:
             self._written = time.monotonic()
@@ -62,21 +63,17 @@ class Heartbeat:
     def _write(self, fraction: float) -> None:
         first = fraction if self._first is None else self._first
         beat = Beat(self._runs, fraction, first, self._started, time.time())
-        try:
+        # On a full disk the results, which matter, will raise.
+        with contextlib.suppress(StorageError):
             files.write_json(_file(self._directory), beat._asdict())
-        except StorageError:
-            pass  # results that cannot be stored will say so
 
 
 def read(workdir: Path) -> list[Beat]:
-    """Returns what the groups of a sweep have told that are not done, by their folders' names."""
+    """Returns the heartbeats of a sweep's unfinished groups, by their folders' names."""
     found = []
     for path in sorted((workdir / "groups").glob(f"*{_SUFFIX}")):
-        try:
-            told: dict[str, Any] = files.read_object(path, "remove it; it is only for watching")
-            found.append(Beat(**told))
-        except FileNotFoundError:
-            continue  # the group has ended meanwhile
-        except TypeError:
-            continue  # of another version
+        # A group may end meanwhile, and its file may be of another version.
+        with contextlib.suppress(FileNotFoundError, TypeError):
+            beat: dict[str, Any] = files.read_object(path, "remove it; it is only for watching")
+            found.append(Beat(**beat))
     return found

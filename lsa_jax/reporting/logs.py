@@ -1,10 +1,8 @@
-"""Copies of what runs measured, for TensorBoard and for Weights & Biases.
+"""Copies of runs' metrics for TensorBoard and for Weights & Biases.
 
-Both are written from a run's `metrics.jsonl` and `result.json` once they are on disk, which is when
-its group is done, and never twice: what is there already is left alone. So a log can be asked for
-at any time, also of a sweep that is finished, and training knows nothing of it. Throughput
-(`images_per_second`) and the fraction of the devices' peak (`peak_fraction`) are among the results
-of trained runs, beside `seconds`.
+Both are written from a run's `metrics.jsonl` and `result.json` once its group is done, and never
+twice, also for a finished sweep. Results of trained runs include `seconds`, throughput
+(`images_per_second`) and the fraction of the devices' peak (`peak_fraction`).
 """
 
 import functools
@@ -24,12 +22,12 @@ from lsa_jax.reporting.courses import numbers, steps
 
 
 class Watch(NamedTuple):
-    """What looks on while a sweep runs; by default nothing.
+    """Callbacks of a running sweep; by default none.
 
     Attributes:
-        stored: called with a point's id once its result is on disk, and at the start of a sweep
-            with those whose results were there before.
-        reported: called whenever a group of points tells how far it is.
+        stored: called with a point's id once its result is on disk; at the start with the ids of
+            older results.
+        reported: called whenever a group of points reports its progress.
     """
 
     stored: Callable[[str], None] = lambda run_id: None
@@ -85,7 +83,7 @@ def write_tensorboard(workdir: Path, run_id: str) -> None:
 
 
 def write_wandb(workdir: Path, run_id: str, project: str) -> None:
-    """Logs one run to Weights & Biases, unless `wandb/<run id>.json` says that it was.
+    """Logs one run to Weights & Biases, unless `wandb/<run id>.json` exists.
 
     The run's group is the folder's name; where nothing may be sent, `WANDB_MODE=offline` keeps the
     files below `wandb/`.
@@ -97,7 +95,7 @@ def write_wandb(workdir: Path, run_id: str, project: str) -> None:
 
     record.parent.mkdir(exist_ok=True)
     rows, result = files.read_all_metrics(workdir, run_id), files.read_result(workdir, run_id)
-    # The same name for the same results: what a kill has left half logged there is gone on with.
+    # The same id for the same results: a run that was half logged is resumed.
     known = json.dumps([str(workdir.absolute()), run_id, result])
     run = wandb.init(
         project=project,
@@ -116,10 +114,10 @@ def write_wandb(workdir: Path, run_id: str, project: str) -> None:
 
 
 def _log_in(project: str) -> None:
-    """Finds out before training whether Weights & Biases will take what comes.
+    """Logs in to Weights & Biases before training.
 
     Raises:
-        InputError: it will not, as without an account's key.
+        InputError: it refuses, for example without an account's key.
     """
     import wandb  # optional
 
@@ -135,10 +133,10 @@ def _log_in(project: str) -> None:
 def make_log(
     workdir: Path, *, tensorboard: bool, wandb_project: str | None
 ) -> Callable[[str], None]:
-    """Returns what copies the run of an id to the logs that are asked for.
+    """Returns a function that copies the run of an id to the requested logs.
 
     Raises:
-        InputError: Weights & Biases is asked for, and does not know who asks.
+        InputError: Weights & Biases is requested and refuses the login.
     """
     logs: list[Callable[[Path, str], None]] = []
     if tensorboard:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def _cpu_model() -> str:
-    """Returns the processor's name; where the system does not tell, its architecture."""
+    """Returns the processor's name, or else its architecture."""
     described = Path("/proc/cpuinfo")
     if described.exists():
         for line in described.read_text().splitlines():
@@ -30,7 +30,7 @@ def count_cores() -> int:
 def describe_host() -> dict[str, Any]:
     """Returns the processor's name, the cores that may be used, GiB of memory, Python's version.
 
-    Accelerators are not asked for, as that would take hold of them.
+    Accelerators are left out: a look at them would reserve them.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
@@ -53,12 +53,12 @@ def kinds(devices: Iterable[str]) -> Counter[str]:
 
 
 def cores(count: int) -> str:
-    """Returns a number of cores as a reader says it: "1 core", "2 cores"."""
+    """Returns a number of cores in words: "1 core", "2 cores"."""
     return f"{count} core" + ("" if count == 1 else "s")
 
 
 def duration(seconds: float) -> str:
-    """Returns a time as a reader says it: "27 s", "6 min 20 s", "2 h 5 min"."""
+    """Returns a time in words: "27 s", "6 min 20 s", "2 h 5 min"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

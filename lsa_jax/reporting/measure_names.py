@@ -1,4 +1,4 @@
-"""What may be measured along training beside losses: names, and what each says in a figure.
+"""Names of measures along training, and their labels in figures.
 
 The measures themselves are those of `training.measures`.
 """
@@ -28,12 +28,12 @@ OF_WEIGHTS = ("weight_movement",)
 
 # The time of the velocity is in epochs of runs that are trained by epochs, in steps of others.
 
-# A run's columns beside the measures at its end: training examples they are taken on, and the time
-# of all measuring over that of training, compilation left out of both.
+# A run's columns next to the measures at its end: the number of training examples that they are
+# taken on, and the time of measuring over that of training, both without compilation.
 EXAMPLES, SHARE = "measured_examples", "measuring_share"
 
 
-# What may count the rows of `metrics.jsonl`, the first that a row has.
+# Columns that number the rows of `metrics.jsonl`, in order of preference.
 COUNTERS = ("step", "epoch")
 
 

@@ -1,6 +1,6 @@
-"""What a report says of measures along training: their courses, and what they cost.
+"""The part of a report on measures along training: their curves and their cost.
 
-Any run may have them in its `metrics.jsonl`; where one has, its sweep's report says so.
+Any run may have them in its `metrics.jsonl`.
 """
 
 import functools
@@ -88,7 +88,7 @@ def _draw_lines(axis: Any, courses: pd.DataFrame) -> None:
 
 
 def _labels(results: pd.DataFrame, varying: list[str]) -> dict[str, str]:
-    """Returns what each run is called: its settings that are swept, but for the seed."""
+    """Returns a label for each run: its swept settings, without the seed."""
     shown = [name for name in varying if name in results and results[name].nunique() > 1]
     return {
         row["id"]: ", ".join(
@@ -101,7 +101,7 @@ def _labels(results: pd.DataFrame, varying: list[str]) -> dict[str, str]:
 
 
 def _cost(results: pd.DataFrame) -> str:
-    """Says on how much is measured and what it costs."""
+    """Returns a sentence on the measured examples and the cost of measuring."""
     taken = results[results[EXAMPLES].notna()]
     counts = sorted({int(count) for count in taken[EXAMPLES]})
     words = "Measures are taken "
@@ -117,7 +117,7 @@ def _cost(results: pd.DataFrame) -> str:
 def with_measures(
     report: Report, workdir: Path, results: pd.DataFrame, varying: list[str]
 ) -> Report:
-    """Returns a report with the courses of what its runs measured; as it is where none did.
+    """Returns a report with the curves of its runs' measures, if there are any.
 
     Args:
         report: the experiment's own.

@@ -34,7 +34,7 @@ _PRIMARY = {True: "yes, also corrected", False: "yes, not corrected", None: "yes
 
 
 class Cell(NamedTuple):
-    """One cell of a page's table: how it is shown, and by what it is sorted."""
+    """One cell of a page's table: its text, and its value for sorting."""
 
     text: str
     kind: str = "text"
@@ -55,7 +55,7 @@ def _plain(text: str) -> markupsafe.Markup:
 
 
 def environment() -> jinja2.Environment:
-    """Returns what fills the templates beside this module."""
+    """Returns the environment of the templates in the folder `templates`."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=lambda name: name is not None and name.endswith(".html"),
@@ -121,7 +121,7 @@ def metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
 
 
 def run_rows(workdir: Path, results: pd.DataFrame) -> tuple[str | None, list[str], list[Any]]:
-    """Returns the table of runs: what their courses are of, its columns, its rows."""
+    """Returns the table of runs: the metric of their curves, its columns, its rows."""
     metric, drawn = courses.draw({name: metrics(workdir, name) for name in results["id"]})
     others = [name for name in results if name not in ("id", "status", "message")]
     columns = ["run", *(["course"] if metric else []), "status", *others]
@@ -146,7 +146,7 @@ def command_line(argv: list[str]) -> str:
 
 
 def _machine(record: dict[str, Any]) -> list[list[Cell]]:
-    """Returns what a sweep was begun with: host, devices, versions."""
+    """Returns a sweep's host, devices and versions, as rows of a table."""
     rows = []
     if host := record.get("host"):
         about = f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB"
@@ -170,8 +170,8 @@ def _summary(results: pd.DataFrame, claims: list[Row]) -> str:
     if "seconds" in results:
         parts[0] += f", {duration(float(results['seconds'].sum()))} in all"
     statuses = [claim.status for claim in claims]
-    told = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
-    return ". ".join([*parts, *([f"Claims: {', '.join(told)}"] if told else [])]) + "."
+    counts = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
+    return ". ".join([*parts, *([f"Claims: {', '.join(counts)}"] if counts else [])]) + "."
 
 
 def report_page(workdir: Path, results: pd.DataFrame, report: Report) -> str:

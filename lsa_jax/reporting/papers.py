@@ -59,8 +59,7 @@ class Request(NamedTuple):
         workdir: the reproduction's folder.
         configs: the folder of the papers' folders of configurations.
         only: names of the configurations to run; empty means all.
-        sweep_command: returns a sweep's command, without the interpreter, from what follows
-            `--config=` and its folder.
+        sweep_command: `(value of --config, folder) -> command`, without the interpreter.
     """
 
     paper: str
@@ -123,7 +122,7 @@ def planned(request: Request) -> list[Sweep]:
     """Returns the sweeps of a paper as they are before any has run.
 
     Raises:
-        InputError: there are none, or not one of a name that is asked for.
+        InputError: there are none, or none of a requested name.
     """
     sweeps = []
     for path in configurations(request.paper, request.configs):

@@ -19,7 +19,7 @@ def names(folder: Path) -> list[str]:
 
 
 def shorter(svg: str) -> str:
-    """Returns a drawing without what is not seen: metadata, line ends, hundredths of a point.
+    """Returns a drawing without metadata, line ends and digits below hundredths of a point.
 
     Only the lines' own coordinates are rounded: a scale of letters has digits that matter.
     """
@@ -52,7 +52,7 @@ def small(path: Path) -> tuple[str, bytes]:
     """Returns a figure's ending and bytes, at most `MOST_BYTES`: its SVG, or else a PNG.
 
     Args:
-        path: the figure without ending, beside which both lie.
+        path: the figure without ending; both files exist.
     """
     drawn = shorter(path.with_name(path.name + ".svg").read_text()).encode()
     if len(drawn) <= MOST_BYTES:

@@ -10,7 +10,7 @@ LIMIT = 10.0
 
 
 class Profiler:
-    """Traces what happens between the first two times that a sweep tells how far it is.
+    """Traces the program between the first two progress reports of a sweep.
 
     By the first time programs are compiled, so that the trace, of `LIMIT` seconds at most, shows
     steps. It lies in `<directory>/plugins/profile/`, which TensorBoard's profile plugin (xprof) and
@@ -51,4 +51,4 @@ class Profiler:
         if self._state == "done":
             print(f"wrote {self._directory}")
         else:
-            print("--profile found nothing to trace: no group of runs told how far it was")
+            print("--profile found nothing to trace: no group of runs reported its progress")

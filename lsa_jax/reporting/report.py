@@ -1,4 +1,4 @@
-"""What an experiment reports: tables, claims and figures, before they are written to disk."""
+"""The report of an experiment: tables, claims and figures, before they are written."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, get_args
@@ -20,7 +20,7 @@ STATUSES: tuple[str, ...] = get_args(Status)
 
 
 class Row(NamedTuple):
-    """A decided claim: the paper's statement or number beside ours; a row of `report.json`.
+    """A decided claim: the paper's statement or number, and ours; a row of `report.json`.
 
     Attributes:
         item: the quantity, in words.
@@ -68,7 +68,7 @@ class Report(NamedTuple):
     Attributes:
         title: first line of `report.md`.
         tables: heading and table, in order; written to `report.md` and printed.
-        claims: the paper's claims and numbers beside ours.
+        claims: the paper's claims and numbers, and ours.
         figures: by file name without ending, a function that draws and returns a
             `matplotlib.figure.Figure` (matplotlib is imported by that function alone).
         extra_tables: by file name without ending, tables written as CSV files of their own.

@@ -31,7 +31,7 @@ class Sweep(NamedTuple):
 
     Attributes:
         name: of the configuration, and of its folder below the reproduction's.
-        config: what follows `--config=`.
+        config: the value of `--config`.
         item: the figure, table or theorem, as the configuration's docstring begins.
         about: the rest of that first line.
         command: the sweep's command line.

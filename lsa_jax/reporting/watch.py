@@ -1,6 +1,6 @@
-"""What a sweep's folder tells while the sweep runs: what is done, curves, time left, failures.
+"""The state of a running sweep from its folder: finished runs, curves, time left, failures.
 
-Nothing is written there, and no lock is taken, so whoever can read the folder can watch it.
+Nothing is written there and no lock is taken: read access is enough.
 """
 
 from pathlib import Path
@@ -26,10 +26,10 @@ class SweepState(NamedTuple):
         title: the heading of its report.
         total: how many runs it has.
         results: one row a run that is done, the first to be done first.
-        beats: what groups have told that are not done.
-        silent: those of them that have told nothing for long: stopped, or in a long step.
-        left: seconds until all is done at the pace so far; None where nothing tells it.
-        metric: what the courses are of.
+        beats: heartbeats of running groups.
+        silent: heartbeats without a recent report: of stopped groups, or in a long step.
+        left: seconds until all is done at the pace so far; None where it is unknown.
+        metric: the name of the curves' metric.
         curves: by run id.
         now: the moment, in seconds since 1970.
     """
@@ -58,10 +58,9 @@ class SweepState(NamedTuple):
 
 
 def _time_left(results: pd.DataFrame, beats: list[Beat], total: int) -> float | None:
-    """Returns the seconds that missing runs take, as groups that run share them.
+    """Returns the seconds that missing runs take, shared by the running groups.
 
-    A run takes what those that are done took in the mean; before there are any, what the groups
-    that run need for what they have done.
+    A run takes the mean time of finished runs; before there are any, running groups give the pace.
     """
     done = set(results["id"]) if len(results) else set()
     going = [(beat, [run for run in beat.runs if run not in done]) for beat in beats]
@@ -78,7 +77,7 @@ def _time_left(results: pd.DataFrame, beats: list[Beat], total: int) -> float | 
 
 
 def read(workdir: Path, run_ids: list[str], title: str, now: float) -> SweepState:
-    """Returns how far a sweep is.
+    """Reads the state of a sweep.
 
     Args:
         workdir: its folder.
@@ -97,8 +96,7 @@ def read(workdir: Path, run_ids: list[str], title: str, now: float) -> SweepStat
         ]
         results = results.assign(_end=ends).sort_values("_end", kind="stable").drop(columns="_end")
     done = set(results["id"]) if len(results) else set()
-    # A group that was killed between its results and the removal of what it told is done all the
-    # same.
+    # A group that was killed between its results and the removal of its heartbeat is done.
     beats = [beat for beat in heartbeat.read(workdir) if not done.issuperset(beat.runs)]
     silent = [beat for beat in beats if now - beat.updated > _SILENT]
     going = [beat for beat in beats if beat not in silent]
@@ -123,12 +121,12 @@ def going_on(state: SweepState) -> list[str]:
     lines = []
     for beat in [*state.beats, *state.silent]:
         others = f" and {len(beat.runs) - 1} more" if len(beat.runs) > 1 else ""
-        heard = f"told {duration(max(state.now - beat.updated, 0))} ago"
+        heard = f"reported {duration(max(state.now - beat.updated, 0))} ago"
         if beat in state.silent:
             heard += ", so it may have been stopped; the same command of the sweep goes on with it"
         lines.append(f"{beat.runs[0]}{others}: {100 * beat.fraction:.0f} %, {heard}")
     if not lines and not state.done:
-        lines.append("no group tells that it runs")
+        lines.append("no group reports that it runs")
     return lines
 
 
@@ -141,7 +139,7 @@ def _blocks(course: Course) -> str:
 
 
 def text(state: SweepState) -> str:
-    """Returns what a terminal shows."""
+    """Returns the state as text for a terminal."""
     share = len(state.results) / state.total
     filled = round(share * _BAR)
     lines = [state.title, f"[{'#' * filled}{'-' * (_BAR - filled)}] {summary(state)}"]
@@ -159,7 +157,7 @@ def text(state: SweepState) -> str:
 
 
 def html(state: SweepState, workdir: Path, every: float) -> str:
-    """Returns a page that loads itself anew every so many seconds, until all runs are done."""
+    """Returns a page that reloads itself every so many seconds, until all runs are done."""
     metric, columns, rows = None, [], []
     if len(state.results):
         metric, columns, rows = page.run_rows(workdir, state.results)

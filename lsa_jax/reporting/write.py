@@ -12,7 +12,7 @@ from lsa_jax.reporting.report import Report
 
 
 def cell(value: object) -> str:
-    """Returns what stands in a cell of a Markdown table; numbers to four significant digits."""
+    """Returns a cell of a Markdown table; numbers to four significant digits."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
@@ -78,7 +78,7 @@ def write_report(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     """Writes `results.csv`, other tables, the figures, and `report.json`, `.md` and `.html`.
 
     Returns:
-        What to print: the tables, the claims, failed runs and the paths of the files.
+        Text to print: the tables, the claims, failed runs and the paths of the files.
     """
     paths = [workdir / "results.csv"]
     files.write_text(paths[0], results.to_csv(index=False))

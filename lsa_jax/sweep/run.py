@@ -129,7 +129,7 @@ def _run_group(
     def progress(fraction: float) -> None:
         advance(fraction * len(group), doing)
         if heart is not None:
-            heart.tell(fraction)
+            heart.report(fraction)
         watch.reported()
 
     start = time.monotonic()

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from lsa_jax import backend
+from lsa_jax import backend, costs
 from lsa_jax.checks import one_of, require
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import measures
@@ -112,7 +112,7 @@ def affordable(
     """
     form = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     outputs = jax.eval_shape(apply, params, form).shape[1]
-    forward = backend.count_flops(apply, params, form) or 0.0
+    forward = costs.count_flops(apply, params, form) or 0.0
     size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
 
     def operations(n: int) -> float:

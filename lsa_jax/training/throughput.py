@@ -7,26 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lsa_jax.backend import count_flops
+from lsa_jax.costs import count_flops, peak_flops
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.parallel import BATCH_AXIS
 from lsa_jax.training.programs import Recipe, ReplicaState, Source, join, split
-
-# Dense operations a second of one jax device, by the beginning of its kind (the first that fits)
-# and the type that is computed in; from the makers' data sheets. By default JAX multiplies float32
-# in TF32 on these GPUs and in bfloat16 on TPUs. A device is half a chip of TPU v2, v3.
-_PEAKS = (
-    ("NVIDIA A100", {"bfloat16": 312e12, "float32": 156e12}),
-    ("NVIDIA H100 PCIe", {"bfloat16": 756e12, "float32": 378e12}),
-    ("NVIDIA H100 80GB HBM3", {"bfloat16": 989e12, "float32": 494.5e12}),
-    ("NVIDIA H200", {"bfloat16": 989e12, "float32": 494.5e12}),
-    ("TPU v2", {"bfloat16": 22.5e12, "float32": 22.5e12}),
-    ("TPU v3", {"bfloat16": 61.5e12, "float32": 61.5e12}),
-    ("TPU v4", {"bfloat16": 275e12, "float32": 275e12}),
-    ("TPU v5 lite", {"bfloat16": 197e12, "float32": 197e12}),
-    ("TPU v5", {"bfloat16": 459e12, "float32": 459e12}),
-    ("TPU v6 lite", {"bfloat16": 918e12, "float32": 918e12}),
-)
 
 
 class Throughput(NamedTuple):
@@ -50,11 +34,6 @@ class Throughput(NamedTuple):
         if self.peaks is None or self.flops_per_second is None:
             return None
         return self.flops_per_second / self.peaks[dtype]
-
-
-def peak_flops(kind: str) -> dict[str, float] | None:
-    """Returns a device's dense operations a second by type; None for an unknown kind."""
-    return next((peaks for prefix, peaks in _PEAKS if kind.startswith(prefix)), None)
 
 
 def gradient_flops(recipe: Recipe, params: Any, batch: Dataset) -> float | None:

@@ -1,4 +1,4 @@
-"""The suite `agreement`: both sides describe the same network, and what is missing is skipped."""
+"""The suite `agreement`: both sides describe the same network; missing peers are skipped."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""What a contest's row says is what was run."""
+"""The row of a contest has its rates, differences and memory."""
 
 import ctypes
 import itertools

@@ -1,4 +1,4 @@
-"""The suite `solvers`: every way solves the same system, and what cannot run says why."""
+"""The suite `solvers`: every way solves the same system; others are skipped with a reason."""
 
 import importlib
 
@@ -22,7 +22,7 @@ def test_every_work_is_listed(contests):
 
 def test_both_sides_solve_the_same_system(contests):
     run = [contest for contest in contests if isinstance(contest, Contest)]
-    assert len(run) >= 3  # those beside scipy, and what else is installed
+    assert len(run) >= 3  # against scipy, and other installed peers
     expected = run[0].ours()
     assert expected.shape == (60, 10)
     for contest in run:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax import backend, kernels, models
+from lsa_jax import costs, kernels, models
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices import memory
 
@@ -185,7 +185,7 @@ def test_arrays_that_live_together_are_counted_as_they_come_and_go():
         return jnp.sum(wide, axis=1)
 
     # x, which the caller holds until sin is done; sin(x), the ones and their product.
-    assert backend.bytes_one_by_one(chain, x) == 4 * (50 * 20 + 20 * 300 + 50 * 300)
+    assert costs.bytes_one_by_one(chain, x) == 4 * (50 * 20 + 20 * 300 + 50 * 300)
     inner = jax.jit(lambda x: jnp.sum(x[:, None] * x[None], axis=2))
     held = 4 * (50 * 50 * 20 + 50 * 50)
-    assert backend.bytes_one_by_one(lambda x: inner(x), x) == held
+    assert costs.bytes_one_by_one(lambda x: inner(x), x) == held

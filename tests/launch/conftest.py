@@ -12,7 +12,7 @@ BARE = {"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu"}
 
 @pytest.fixture(scope="session")
 def launch(fork):
-    """Runs `launch.SCRIPT ARGUMENTS` in the project's folder, and returns what it printed.
+    """Runs `launch.SCRIPT ARGUMENTS` in the project's folder, and returns its output.
 
     A bare environment holds no LSA_DATA_DIR, PATH or home.
     """

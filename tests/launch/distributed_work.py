@@ -1,4 +1,4 @@
-"""What every process of test_distributed.py runs: each kind of work that processes share.
+"""The work of every process of test_distributed.py, of each kind that processes share.
 
 Each process is given a folder of its own, so that it shows who writes.
 """
@@ -156,7 +156,7 @@ def gather_from_devices() -> dict[str, Any]:
 
 
 def work(folder: Path) -> dict[str, Any]:
-    """Does all of it and returns what came out."""
+    """Does all of it and returns the results."""
     gathered = processes.everyone().gather({"double": np.float64([0.1]), "flag": np.array([True])})
     assert gathered["double"].dtype == np.float64 and gathered["flag"].all()
     return {

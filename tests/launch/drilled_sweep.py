@@ -1,4 +1,4 @@
-"""A sweep that takes a second, and a program that kills it: what tests of drills run.
+"""A sweep that takes a second, and a program that kills it, for tests of drills.
 
 A tiny experiment takes the place of the real ones: two groups of two points, each of which trains
 a network with checkpoints and then computes a kernel in a file.
@@ -109,7 +109,7 @@ def sweep(workdir: Path, *, stop: Callable[[float], None] = lambda fraction: Non
 
 
 def content(workdir: Path) -> dict[str, object]:
-    """Returns all that a sweep leaves, apart from what the clock says."""
+    """Returns the files of a sweep, without times."""
     results = pd.read_csv(workdir / "results.csv", dtype=str).drop(columns="seconds")
     reports = {name: (workdir / name).read_bytes() for name in ("report.json", "report.md")}
     metrics = {
@@ -133,7 +133,7 @@ def _begin(workdir: Path) -> int:
 
 
 def processor_seconds(pid: int) -> float:
-    """Returns what a process and those it began have used of the processor.
+    """Returns the processor time of a process and its children.
 
     By this, moments mean the same on any machine.
     """
@@ -141,7 +141,7 @@ def processor_seconds(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0  # it has ended, and what it used is now counted with its parent's
+        return 0.0  # it has ended, and its time is now counted with its parent's
     used = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
     return used + sum(processor_seconds(int(child)) for child in children)
 

@@ -1,4 +1,4 @@
-"""The benchmark script writes its rows, and refuses what it does not know."""
+"""The benchmark command lists its works and writes its rows."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`launch.data` fetches what is missing, and checks, describes and never replaces what is there."""
+"""`launch.data` fetches missing files, and checks, describes and never replaces others."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Processes that work together give what one gives; the first alone writes; all end together."""
+"""Processes that work together give one process's results; the first alone writes."""
 
 import os
 import runpy
@@ -79,9 +79,9 @@ def test_processes_give_together_what_one_gives(count, devices, mapped_by, alone
         assert found["share"] <= 64 * -(-NUM_TILES // count) and alone["share"] == 64 * NUM_TILES
         for name in ("place", "odd", "byte", "symmetric"):
             np.testing.assert_array_equal(found[name], alone[name])
-        # Arrays go from device to device; the host passes on what processes say to each other.
+        # Arrays go from device to device; the host passes on messages between processes.
         assert found["through_host"] <= np.int32().nbytes
-        # What was done when the work was stopped is not computed again.
+        # Work done before the stop is not repeated.
         np.testing.assert_array_equal(found["counted"], [NUM_TILES - np.ceil(0.4 * NUM_TILES), 1])
         kind = "InputError" if index == 0 else "ReportedError"
         assert found["error"] == f"{kind} process 1: no such data"

@@ -1,6 +1,6 @@
-"""Whatever happens to a long command or its files, nothing is lost, and one line says what to do.
+"""Kills, full disks and damaged files lose nothing, and one line has the way out.
 
-Of what all experiments share, with a sweep of a second (drilled_sweep.py).
+For the parts that all experiments share, with a sweep of a second (drilled_sweep.py).
 """
 
 import itertools

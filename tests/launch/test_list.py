@@ -1,4 +1,4 @@
-"""launch.list and launch.show print what can be run, and shells complete it."""
+"""launch.list and launch.show print configurations, and shells complete their names."""
 
 import os
 import re

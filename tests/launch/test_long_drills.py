@@ -26,7 +26,7 @@ def _begin(arguments, log):
 
 
 def _finish(arguments, log):
-    """Runs a command to its end; returns what it took of the processor."""
+    """Runs a command to its end; returns its processor time."""
     process = _begin(arguments, log)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -42,7 +42,7 @@ CLOCK = {"seconds", "images_per_second", "peak_fraction", "matrix_seconds"}
 
 
 def _left(workdir):
-    """Returns all that commands have left in a folder, apart from what the clock says."""
+    """Returns the files of a sweep, without times."""
     left = {}
     for path in sorted(workdir.rglob("*")):
         name = path.relative_to(workdir).as_posix()

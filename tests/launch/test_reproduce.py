@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What a configuration's name says, happens; `count` in its folder counts how often it was run.
+# A configuration's name decides its outcome; `count` in its folder counts its runs.
 SWEEP = """
 import json, os, sys, time
 from pathlib import Path

@@ -204,7 +204,7 @@ def _missing_programs():
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Starts a SLURM of one node; returns what tells programs of it."""
+    """Starts a SLURM of one node; returns its environment."""
     if missing := _missing_programs():
         pytest.skip(f"no SLURM here: {missing[0]} not found (Debian: slurm-wlm, munge)")
     if os.geteuid() != 0:
@@ -223,10 +223,10 @@ def _ask(cluster, *command):
     ).stdout
 
 
-def _wait_until(happened, what, every=0.05):
+def _wait_until(happened, event, every=0.05):
     deadline = time.monotonic() + 900  # of a busy machine
     while not happened():
-        assert time.monotonic() < deadline, f"never: {what}"
+        assert time.monotonic() < deadline, f"never: {event}"
         time.sleep(every)
 
 

@@ -15,7 +15,7 @@ from lsa_jax.reporting import machine, reproduction
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# One run of the quickstart's network; says what is imported before its report is written.
+# One run of the quickstart's network; prints the imports before its report is written.
 PROGRAM = """
 import sys
 sys.argv = [
@@ -39,7 +39,7 @@ _cli.run(run.main, configured=True)
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Returns the folder of a run, and what it printed."""
+    """Returns the folder of a run, and its output."""
     workdir = tmp_path_factory.mktemp("trained") / "out"
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM, f"--workdir={workdir}"],

@@ -24,7 +24,7 @@ def tpu_vm(*arguments, **environment):
 
 
 def printed(*arguments):
-    """What a dry run prints, each line as the words of a command."""
+    """The output of a dry run, each line as the words of a command."""
     result = tpu_vm(*arguments, "--dry_run", PATH="/usr/bin:/bin")
     assert result.returncode == 0, result.stderr
     return [shlex.split(line) for line in result.stdout.splitlines()]
@@ -90,7 +90,7 @@ def test_run_starts_the_sweep_with_the_same_words_and_does_not_wait_for_it(tmp_p
         )
         assert result.returncode == 0, result.stderr
         outputs.append(result.stdout)
-    # What still runs is left alone: a second process would end the first on every host.
+    # A running sweep is left alone: a second process would end the first on every host.
     assert ["still runs" in output for output in outputs] == [False, True]
     wanted = ["-u", "-m", "launch.sweep", "--config=a.py", "--workdir=runs/my run"]
     wanted.append("--config.sweep.x=('a', 'b')")

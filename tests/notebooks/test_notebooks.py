@@ -12,7 +12,7 @@ NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.i
 
 @pytest.mark.documents
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-# What Jupyter's own machinery warns about is not ours.
+# Warnings of Jupyter's own machinery are not ours.
 @pytest.mark.filterwarnings("default")
 def test_notebook_runs(path, monkeypatch):
     monkeypatch.setenv("LSA_NOTEBOOK_TRAIN", "40")

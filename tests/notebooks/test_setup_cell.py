@@ -10,7 +10,7 @@ import pytest
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
 
-# What the cell would run is printed; a clone makes the folders that git would.
+# The cell's commands are printed; a clone makes the folders that git would.
 _HARNESS = """
 import os, subprocess, sys
 
@@ -34,7 +34,7 @@ def _cell(path):
 
 
 def _commands(cell, cwd):
-    """Runs the cell in a new interpreter that finds no installed package; returns what it ran."""
+    """Runs the cell in a new interpreter without installed packages; returns its commands."""
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-S", "-c", _HARNESS, cell]
     result = subprocess.run(command, cwd=cwd, env=own, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The command: what it prints, its exit statuses, and one line a mistake."""
+"""The command: its output, its exit statuses, and one line a mistake."""
 
 import importlib.util
 import json

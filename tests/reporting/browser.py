@@ -8,7 +8,7 @@ import subprocess
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
-# The page in a frame of some width; what it looks like goes into the outer document.
+# The page in a frame of some width; measurements go into the outer document.
 _FRAME = """<!doctype html><iframe id="f" style="width:{width}px;height:900px;border:0"
 {source}></iframe><pre id="measured"></pre><script>
 const look = async (d) => {{
@@ -71,7 +71,7 @@ _LOOK = """
 
 
 def _run(address, directory):
-    """Returns what the outer document at an address has measured."""
+    """Returns the measurements of the outer document at an address."""
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     command += ["--disable-quic", "--disable-background-networking", "--disable-component-update"]
     command += ["--disable-sync", "--virtual-time-budget=20000", "--window-size=1400,1000"]
@@ -89,7 +89,7 @@ def measure(page, width, directory, act=""):
 
 
 def look(site, address, place, width, directory, act=""):
-    """Returns what a page of a site looks like.
+    """Returns measurements of a page of a site.
 
     Args:
         site: the site's folder, into which the outer document is put.
@@ -97,7 +97,7 @@ def look(site, address, place, width, directory, act=""):
         place: of the page, below it.
         width: of the window.
         directory: for the browser's profile.
-        act: what is done before.
+        act: a script that runs before.
 
     Returns:
         The page's `width`; how many `images` it has and which are `broken`; the right edges of

@@ -1,4 +1,4 @@
-"""Rows as numbers against steps: what can be drawn, what is drawn first, which points are kept."""
+"""Curves of runs: their numbers, their metric, their points."""
 
 import math
 
@@ -63,3 +63,4 @@ def test_a_course_goes_from_the_least_to_the_largest_of_all_runs():
     # A run that stays where it is at step 0 has no width and no height.
     _, still = courses.draw({"a": [{"step": 0, "x": 2.0}] * 2})
     assert still["a"].points == f"0.0,{height:.1f} 0.0,{height:.1f}"
+    assert courses.draw({"a": [], "b": [{"step": 1}], "c": [{"step": 0, "x": 1.0}]}) == (None, {})

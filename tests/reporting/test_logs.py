@@ -1,9 +1,8 @@
-"""Logs are copies of what is on disk, written once, whatever rows hold."""
+"""Logs are copies of the files on disk, written once."""
 
 import json
 import os
 import resource
-import shutil
 import sys
 import types
 
@@ -28,7 +27,7 @@ def workdir(tmp_path):
 
 @pytest.fixture
 def wandb(monkeypatch):
-    """Returns what a stand-in for Weights & Biases was told."""
+    """Returns the calls of a stand-in for Weights & Biases."""
     told = {"init": [], "log": [], "summary": {}, "finished": 0}
 
     class Run:
@@ -84,19 +83,6 @@ def test_without_a_key_weights_and_biases_is_refused_in_one_line(workdir, wandb,
     assert not wandb["init"]
 
 
-def test_event_files_of_a_killed_process_are_written_again_and_whole_ones_left(workdir):
-    pytest.importorskip("tensorboardX")
-    (workdir / "tensorboard/.a.partial").mkdir(parents=True)
-    (workdir / "tensorboard/.a.partial/events.half").write_text("half")
-    log = logs.make_log(workdir, tensorboard=True, wandb_project=None)
-    log("a")
-    (event,) = (workdir / "tensorboard/a").iterdir()
-    assert os.listdir(workdir / "tensorboard") == ["a"] and event.name != "events.half"
-    before = event.stat().st_mtime_ns
-    log("a")
-    assert event.stat().st_mtime_ns == before
-
-
 def test_event_files_on_a_full_disk_are_one_line_and_are_written_later(workdir):
     pytest.importorskip("tensorboardX")
     many = [{"step": step, "loss": 1.0 / step} for step in range(1, 2000)]
@@ -111,10 +97,3 @@ def test_event_files_on_a_full_disk_are_one_line_and_are_written_later(workdir):
     assert not (workdir / "tensorboard/a").exists()
     logs.write_tensorboard(workdir, "a")
     assert os.listdir(workdir / "tensorboard") == ["a"]
-
-
-def test_rows_that_nothing_counts_are_numbered(workdir, wandb):
-    shutil.rmtree(workdir / "runs/a")
-    files.write_run(workdir, "a", RESULT, [{"ridge": 1.0}, {"ridge": 0.5}])
-    logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
-    assert wandb["log"] == [(0, {"ridge": 1.0}), (1, {"ridge": 0.5})]

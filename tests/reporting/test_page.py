@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lsa_jax.reporting import courses, files
+from lsa_jax.reporting import files
 from lsa_jax.reporting import page as pages
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import write_report
@@ -108,29 +108,6 @@ def test_names_break_between_their_parts_and_numbers_do_not(text, seams):
 def test_a_large_figure_is_taken_as_png(folder, monkeypatch):
     monkeypatch.setattr(pages, "_LARGEST_SVG", 10)
     assert pages._source(folder / "curve.svg").startswith("data:image/png;base64,iVBOR")
-
-
-def test_courses_are_drawn_on_axes_that_all_share():
-    runs = {
-        "a": [{"step": 0, "loss": 4.0, "test_loss": 1.0}, {"step": 10, "test_loss": 3.0}],
-        "b": [{"step": 0, "test_loss": 2.0}, {"step": 20, "test_loss": 5.0}],
-        "c": [{"step": 0, "test_loss": 2.0}],
-    }
-    metric, drawn = courses.draw(runs)
-    assert metric == "test_loss" and list(drawn) == ["a", "b"]
-    assert drawn["a"].points == "0.0,40.0 50.0,20.0" and drawn["b"].points.endswith("100.0,0.0")
-    assert drawn["b"].about == "test_loss 2 at step 0, 5 at step 20; axis 1 to 5"
-
-
-def test_long_courses_keep_their_ends_and_few_points():
-    rows = [{"epoch": number, "x": float(number)} for number in range(1000)]
-    _, drawn = courses.draw({"a": rows})
-    points = drawn["a"].points.split()
-    assert len(points) == 60 and points[0] == "0.0,40.0" and points[-1] == "100.0,0.0"
-
-
-def test_runs_without_rows_have_no_course():
-    assert courses.draw({"a": [], "b": [{"step": 1}]}) == (None, {})
 
 
 @pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")

@@ -40,18 +40,6 @@ def test_a_shorter_drawing_is_the_same_to_a_hundredth_of_a_point(tmp_path):
     np.testing.assert_allclose(numbers(after), numbers(before), atol=0.0051)
 
 
-def test_a_drawing_that_is_too_large_becomes_a_png_that_is_not(tmp_path):
-    draw(tmp_path, "image", np.random.default_rng(0).normal(size=(40, 40)))
-    assert (tmp_path / "image.svg").stat().st_size > 2 * pictures.MOST_BYTES
-    ending, content = pictures.small(tmp_path / "image")
-    (tmp_path / "small.png").write_bytes(content)
-    assert ending == ".png" and len(content) <= pictures.MOST_BYTES
-    kept, image = Image.open(tmp_path / "small.png"), Image.open(tmp_path / "image.png")
-    shrunk = image.convert("RGB").resize(kept.size)
-    difference = np.asarray(kept.convert("RGB"), float) - np.asarray(shrunk, float)
-    assert np.abs(difference).mean() < 8 and kept.size[0] > 300
-
-
 def test_few_colours_keep_those_of_few_pixels_and_the_tint_of_large_areas(tmp_path):
     image = np.random.default_rng(0).uniform(0.7, 1, size=(60, 60))
     image[0, 0] = 0.0
@@ -89,11 +77,3 @@ def test_a_picture_is_smaller_only_where_its_bytes_are_too_many(tmp_path, monkey
 def test_figures_come_in_the_order_of_the_report(tmp_path):
     (tmp_path / "report.md").write_text("# T\n\n![b](b.png)\n\n![a.1](a.1.png)\n")
     assert pictures.names(tmp_path) == ["b", "a.1"]
-
-
-@pytest.mark.parametrize("missing", ["svg", "png"])
-def test_a_figure_that_is_missing_is_not_passed_over(tmp_path, missing):
-    draw(tmp_path, "image", np.random.default_rng(0).normal(size=(40, 40)))
-    (tmp_path / f"image.{missing}").unlink()
-    with pytest.raises(FileNotFoundError):
-        pictures.small(tmp_path / "image")

@@ -1,4 +1,4 @@
-"""What can be run is listed with its cost and data, and filtered by both."""
+"""Configurations are listed with cost and data, and filtered by both."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A sweep in one call leaves what the launch script leaves, and returns it."""
+"""A sweep in one call writes the same files as the command, and returns their contents."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_one_call_leaves_what_a_sweep_leaves_and_returns_it_quietly(tmp_path, mo
     pd.testing.assert_frame_equal(*both, check_dtype=False)
     told = [row["item"] for row in json.loads((found.workdir / "report.json").read_text())]
     assert list(found.claims["item"]) == told and len(told) > 2
-    config.sweep.num_sequences = ()  # what was run does not change with it
+    config.sweep.num_sequences = ()  # without effect on the finished sweep
     assert found.figure("value_step").axes
     with pytest.raises(InputError, match="name is 'lunch'; accepted: value_step"):
         found.figure("lunch")

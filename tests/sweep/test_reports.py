@@ -1,4 +1,4 @@
-"""What any sweep's report says: of a size for tests, and of runs that failed."""
+"""Reports of any sweep: for a size for tests, and for failed runs."""
 
 import json
 
@@ -22,7 +22,7 @@ CLAIMS = [
 
 @pytest.fixture
 def report(tmp_path, monkeypatch):
-    """Returns what a sweep of some statuses reports, begun with some words."""
+    """Returns the report of a sweep with these statuses and words of its command."""
 
     def make(config, results, workdir):
         assert (results["status"] == "ok").any()

@@ -22,7 +22,7 @@ from lsa_jax.sweep.run import run_groups, run_sweep
 ROOT = Path(__file__).resolve().parents[2]
 
 
-# Of every way to run one: what trains, what follows it, what solves, what trains a linearisation.
+# A learner of every kind: trained, fitted after training, solved, and a trained linearisation.
 SWEEP = [
     "--config=configs/quickstart.py:quick",
     "--config.sweep.learner=('network', 'ntk_trained', 'ntk_infinite', 'ntk_finite')",
@@ -45,7 +45,7 @@ def start(fork):
 
 @pytest.fixture(scope="module")
 def finish(start):
-    """Runs a launch script to its end; returns what it printed."""
+    """Runs a launch script to its end; returns its output."""
 
     def finish(workdir, **options):
         status, output, errors = start(workdir, **options).wait()

@@ -45,11 +45,9 @@ def test_the_first_epoch_counts_only_where_there_is_no_other():
 
 
 def test_the_share_of_the_peak_is_operations_over_what_the_devices_can_do(monkeypatch):
-    assert throughput.peak_flops("cpu") is None
     assert _measure([5.0]).peak_fraction("float32") is None
-    assert throughput.peak_flops("TPU v5 lite")["bfloat16"] == 197e12
-    assert throughput.peak_flops("NVIDIA H100 80GB HBM3")["float32"] == 494.5e12
-    monkeypatch.setattr(throughput, "_PEAKS", (("cpu", {"bfloat16": 2e9, "float32": 1e9}),))
+    peaks = {"bfloat16": 2e9, "float32": 1e9}
+    monkeypatch.setattr(throughput, "peak_flops", lambda kind: peaks)
     pace = _measure([1.0, 2.0])
     operations = 4 * D * C * pace.examples_per_second
     # Two replicas on two of the eight devices.

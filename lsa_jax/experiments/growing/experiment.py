@@ -20,7 +20,6 @@ import ml_collections
 import numpy as np
 from jaxtyping import Float, Int
 
-from lsa_jax import backend
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.growing import downstream, families
 from lsa_jax.experiments.growing.report import make_report
@@ -68,8 +67,7 @@ def _train(
         directory=directory,
         **options,
     )
-    # A dry run has losses of some segments alone.
-    if backend.dry_run() is None and not np.isfinite(found.losses).all():
+    if not np.isfinite(found.losses).all():
         raise NumericalError(
             f"the loss was not finite between steps {start} and {measured[-1]}; lower "
             "config.optimizer.learning_rate"

@@ -19,7 +19,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax import backend
+from lsa_jax import backend, costs
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import text as texts
 from lsa_jax.experiments.growing.downstream import Task, read_tasks
@@ -213,8 +213,8 @@ def training_bytes(
     optimizer = jax.eval_shape(make_optimizer(config).init, params)
     text = jax.ShapeDtypeStruct((windows, config.data.length), jnp.int32)
     batch = jax.eval_shape(objective, key, text)
-    kept = backend.bytes_for_gradient(lambda p, b: make_loss(model, remat)(p, b)[0], params, batch)
-    held = 2 * backend.size_in_bytes(params) + backend.size_in_bytes(optimizer)  # and gradients
+    kept = costs.bytes_for_gradient(lambda p, b: make_loss(model, remat)(p, b)[0], params, batch)
+    held = 2 * costs.size_in_bytes(params) + costs.size_in_bytes(optimizer)  # and gradients
     return math.ceil(networks / count) * (held + kept)
 
 

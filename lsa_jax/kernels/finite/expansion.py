@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from lsa_jax import arrays, backend
+from lsa_jax import arrays, costs
 from lsa_jax.checks import integer, one_of, require
 from lsa_jax.kernels.finite import arguments
 from lsa_jax.kernels.finite.dense_layers import DenseLayer, acting_weights, dense_layers, trace
@@ -211,7 +211,7 @@ def _check_fits(apply: Callable, params: PyTree, x: Array | np.ndarray) -> None:
     memory.check_fits_device(
         f"x is {x.shape}: keeping the derivatives of its {len(x)} examples",
         math.inf,
-        lambda: backend.size_in_bytes(derivatives),
+        lambda: costs.size_in_bytes(derivatives),
         "fewer examples, or `linearize`, which keeps none",
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from lsa_jax import backend
+from lsa_jax import costs
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import arguments
 from lsa_jax.kernels.finite.dense_layers import Scaled, acting_weights, dense_layers, run, trace
@@ -121,7 +121,7 @@ def last_layer_inputs(
         return seen[-1]
 
     found = functools.partial(lax.map, of_one)
-    needed = backend.size_in_bytes(jax.eval_shape(found, x))
+    needed = costs.size_in_bytes(jax.eval_shape(found, x))
     what = f"x is {x.shape}: keeping the inputs of the last layer"
     memory.check_fits_device(what, needed, lambda: needed, "fewer examples at a time")
     return found(jnp.asarray(x))

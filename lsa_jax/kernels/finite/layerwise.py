@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from lsa_jax import backend
+from lsa_jax import backend, costs
 from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.infinite import tiles as _tiles
 from lsa_jax.kernels.matrices.staged import Stages
@@ -156,11 +156,11 @@ def examples_at_once(
     if memory is None:
         return _LARGEST_BATCH
     one, two = (
-        backend.bytes_for_gradient(apply, params, jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype))
+        costs.bytes_for_gradient(apply, params, jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype))
         for n in (1, 2)
     )
     # A derivative in each parameter, and the memory for it that examples do not share.
-    each = outputs * (backend.size_in_bytes(params) + two - one)
+    each = outputs * (costs.size_in_bytes(params) + two - one)
     return max(1, min(_LARGEST_BATCH, int(_SHARE_OF_MEMORY * memory / each)))
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, Shaped
 
-from lsa_jax import arrays, backend
+from lsa_jax import arrays, costs
 from lsa_jax.checks import integer, number, one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite.arguments import count_outputs, pair_seen
@@ -103,7 +103,7 @@ def _check_fits(draw_some: Callable[[Array], Array], count: int, pairs: int) -> 
         f"drawing {count} kernels of {pairs} pairs at a time",
         math.inf,
         # On the host also the draws in float64, their mean, their squares and the error.
-        lambda: backend.bytes_one_by_one(draw_some, numbers) + 8 * (count + 3) * pairs,
+        lambda: costs.bytes_one_by_one(draw_some, numbers) + 8 * (count + 3) * pairs,
         "fewer examples, or fewer min_draws",
     )
 

@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from lsa_jax import arrays, backend
+from lsa_jax import arrays, costs
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import layerwise
@@ -276,7 +276,7 @@ def _check_fits(
     memory.check_fits_device(
         f"the kernel of all examples of {' and '.join(str(x.shape) for x in sides)} at once",
         8 * pairs * numbers,
-        lambda: _OVERHEAD * backend.bytes_one_by_one(ntk, params, x1, x2),
+        lambda: _OVERHEAD * costs.bytes_one_by_one(ntk, params, x1, x2),
         "fewer examples at a time, or `finite_kernel` in `kernels.gram`, which goes by tiles",
     )
 
@@ -354,7 +354,7 @@ def _cheapest(
     forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
     alone = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     c = jax.eval_shape(apply, forms, alone).shape[1]
-    flops = backend.count_flops(apply, forms, alone)
+    flops = costs.count_flops(apply, forms, alone)
     if flops is None:
         raise InputError(
             f"JAX_PLATFORMS is {jax.config.jax_platforms!r}, and operations are counted on a CPU; "

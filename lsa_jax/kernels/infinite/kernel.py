@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lsa_jax import arrays, backend
+from lsa_jax import arrays, costs
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import recursion
 from lsa_jax.kernels.infinite.network_shape import is_supported
@@ -254,7 +254,7 @@ def _check_fits(
     memory.check_fits_device(
         f"the kernel of all examples of {' and '.join(str(x.shape) for x in sides)} at once",
         50 * len(sides[0]) * len(sides[-1]) * places**2 + 1000 * sum(x.nbytes for x in sides),
-        lambda: backend.bytes_one_by_one(kernel, x1, x2),
+        lambda: costs.bytes_one_by_one(kernel, x1, x2),
         "fewer examples at a time, or the kernel in `kernels.gram`, which goes by tiles",
     )
 

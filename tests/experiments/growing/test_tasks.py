@@ -7,7 +7,7 @@ import optax
 import pytest
 import scipy.special
 
-from lsa_jax import backend
+from lsa_jax import backend, costs
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import tasks
 from lsa_jax.experiments.growing.objectives import FIRST_SENTINEL, TokenBatch, make_objective
@@ -181,7 +181,7 @@ def test_training_holds_weights_gradients_two_moments_and_the_values_for_gradien
     objective = make_objective("masked", LENGTH, VOCABULARY)
     batch = jax.eval_shape(objective, jax.random.key(0), windows)
     loss = tasks.make_loss(model, False)
-    kept = backend.bytes_for_gradient(lambda p, b: loss(p, b)[0], params, batch)
+    kept = costs.bytes_for_gradient(lambda p, b: loss(p, b)[0], params, batch)
     # float32, and two counters of steps: of Adam, and of the schedule.
     assert _bytes(1, max_replicas=1) == 4 * (4 * size + 2) + kept
 

@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from lsa_jax.backend import built_for, size_in_bytes
+from lsa_jax.backend import built_for
+from lsa_jax.costs import size_in_bytes
 from lsa_jax.kernels.finite import layerwise
 from lsa_jax.models import cnn
 

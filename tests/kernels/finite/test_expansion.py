@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax import backend
+from lsa_jax import costs
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import linearize, linearize_on, taylor_expand
 
@@ -87,7 +87,7 @@ def test_an_expansion_holds_a_layers_inputs_and_cotangents_where_they_are_half_a
     for positions, numbers in ((9, 9 * (30 + 3 * 20)), (11, 3 * 30 * 20)):
         x = jax.random.normal(key, (2, positions, 30))
         examples, apply_lin = linearize_on(apply, weight, x)
-        assert backend.size_in_bytes(examples) == 2 * 4 * (numbers + 3)  # and the outputs
+        assert costs.size_in_bytes(examples) == 2 * 4 * (numbers + 3)  # and the outputs
         expected = linearize(apply, weight)(moved, x)
         np.testing.assert_allclose(apply_lin(moved, examples), expected, rtol=1e-4, atol=1e-4)
 

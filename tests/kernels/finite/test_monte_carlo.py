@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax import backend, kernels
+from lsa_jax import costs, kernels
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices import memory
 
@@ -57,7 +57,7 @@ def test_the_products_of_two_batches_may_be_negative_and_two_draws_are_enough(ke
 
 def test_memory_holds_draws_in_float64_beside_what_the_device_takes(key, monkeypatch):
     needed = []
-    monkeypatch.setattr(backend, "bytes_one_by_one", lambda *given: 10**6)
+    monkeypatch.setattr(costs, "bytes_one_by_one", lambda *given: 10**6)
     monkeypatch.setattr(
         memory, "check_fits_device", lambda what, most, bytes_of, instead: needed.append(bytes_of())
     )
