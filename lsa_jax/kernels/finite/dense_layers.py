@@ -293,9 +293,7 @@ def _report_convolution(
     return lax.transpose(result, order.tolist())
 
 
-def _as_matrix(
-    operand: Array | np.ndarray, contracted: Sequence[int]
-) -> Float[Array, "rest contracted"]:
+def _as_matrix(operand: Array | np.ndarray, contracted: Sequence[int]) -> Array:
     """Lays an operand out with the axes that a product sums over last."""
     free = [axis for axis in range(operand.ndim) if axis not in contracted]
     fan_in = math.prod(operand.shape[axis] for axis in contracted)

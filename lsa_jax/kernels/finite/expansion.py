@@ -218,9 +218,7 @@ def _check_fits(apply: Callable, params: PyTree, x: Array | np.ndarray) -> None:
 
 @jax.default_matmul_precision("highest")
 def _derivatives(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Array | np.ndarray,
+    apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], x: Array | np.ndarray
 ) -> Derivatives:
     """Computes the derivatives of some examples."""
     example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
@@ -242,10 +240,10 @@ def _derivatives(
 @jax.default_matmul_precision("highest")
 def _directional_derivative(
     apply: Callable[[Any, Array], Array],
-    step: PyTree[Float[Array | np.ndarray, "..."]],
+    step: PyTree[Array | np.ndarray],
     known: Derivatives,
     example: jax.ShapeDtypeStruct,
-) -> Float[Array, "n c"]:
+) -> Array:
     """Computes df/dparams . step for examples whose derivatives are known.
 
     The step has the parameters' structure; it is linear, so any function of it may be
@@ -269,7 +267,7 @@ def _directional_derivative(
     return sum(parts)
 
 
-def _side_by_side(arrays: Sequence[Float[Array, "... _"]]) -> Float[Array, "... _"] | None:
+def _side_by_side(arrays: Sequence[Array]) -> Array | None:
     """Joins arrays along the last axis; None where there are none."""
     return jnp.concatenate(arrays, axis=-1) if arrays else None
 

@@ -274,9 +274,7 @@ def joined(
     return (*large, *([jnp.concatenate(small, axis=-1)] if small else []))
 
 
-def _matrices(
-    factors: Factors, selected: Sequence[bool], *, full: bool
-) -> list[Float[Array, "rows _"] | Pieces]:
+def _matrices(factors: Factors, selected: Sequence[bool], *, full: bool) -> list[Array | Pieces]:
     """Returns Jacobians, of the selected pairs too, as matrices whose products are the kernel.
 
     If `full`, each output has a row of its own; else all outputs of an example are one row.
@@ -286,9 +284,7 @@ def _matrices(
     return [_in_pieces(*pair, full=full) for pair in chosen] + formed
 
 
-def _in_pieces(
-    inputs: Float[Array, "n p k"], cotangents: Float[Array, "n p c f"], *, full: bool
-) -> Pieces:
+def _in_pieces(inputs: Array, cotangents: Array, *, full: bool) -> Pieces:
     """Returns the Jacobian of a dense layer kept in two, for some of its inputs at a time."""
     n, _, c, fan_out = cotangents.shape
     width = _tiles.even_share(inputs.shape[2], max(1, _PIECE // (c * fan_out)))
@@ -302,9 +298,7 @@ def _in_pieces(
     return Pieces(inputs.shape[2] // width, piece)
 
 
-def _from_jacobians(
-    operands: Sequence[Sequence[Float[Array, "_ _"] | Pieces]], outputs: int | None
-) -> Float[Array, "n1 n2 ..."]:
+def _from_jacobians(operands: Sequence[Sequence[Array | Pieces]], outputs: int | None) -> Array:
     """Sums the Jacobians' parts of the kernel: one product of two matrices for each.
 
     Operands are those of the rows, and of the columns where these differ. Each example has a row
@@ -316,9 +310,7 @@ def _from_jacobians(
     return kernel.reshape(len(kernel) // outputs, outputs, -1, outputs).transpose(0, 2, 1, 3)
 
 
-def _from_pairs(
-    operands: Sequence[Sequence[tuple[Array, Array]]], *, full: bool
-) -> Float[Array, "n1 n2 ..."]:
+def _from_pairs(operands: Sequence[Sequence[tuple[Array, Array]]], *, full: bool) -> Array:
     """Sums dense layers' parts of the kernel, tile by tile: each has several numbers a pair.
 
     Operands are inputs and cotangents of the rows, and of the columns where these differ.
@@ -347,7 +339,7 @@ def _in_tiles(arrays: PyTree[Array], size: int) -> PyTree[Array]:
 
 def _contract(
     full: bool, part1: Sequence[tuple[Array, Array]], part2: Sequence[tuple[Array, Array]]
-) -> Float[Array, "rows columns ..."]:
+) -> Array:
     """Sums the dense layers' parts of all pairs of two tiles, each of inputs and cotangents."""
     parts = []
     for (inputs1, cotangents1), (inputs2, cotangents2) in zip(part1, part2, strict=True):
@@ -360,7 +352,7 @@ def _contract(
     return sum(parts)
 
 
-def _first_columns(factor: Float[Array, "n _"] | Pieces) -> Float[Array, "n _"]:
+def _first_columns(factor: Array | Pieces) -> Array:
     return factor.piece(jnp.array(0)) if isinstance(factor, Pieces) else factor
 
 

@@ -334,11 +334,7 @@ def _with_bias(step: Affine, weights: Covariances) -> Covariances:
 
 
 def _joined(
-    step: Sum | Concat,
-    state: Covariances,
-    place: Place,
-    scales_at: Callable,
-    rest: Sequence[Step],
+    step: Sum | Concat, state: Covariances, place: Place, scales_at: Callable, rest: Sequence[Step]
 ) -> Covariances:
     """Adds paths together, or averages over the features of all."""
     ends = [

@@ -76,7 +76,7 @@ def directions(
     return Directions(vectors, along[..., 0, :], across, _marks(features)), norms[..., 0, :]
 
 
-def _marks(features: Float[Array, "*positions k n"]) -> UInt[Array, "*positions n"]:
+def _marks(features: Array) -> Array:
     """Returns sums of the features' bits."""
     size = features.shape[-2]
     unsigned = jnp.uint64 if features.dtype == jnp.float64 else jnp.uint32
@@ -113,7 +113,7 @@ def gaps(
 
 def _recomputed_near(
     found: Array, near: Array, rows: Array, columns: Array, layout: Layout
-) -> Float[Array, "*positions rows columns"]:
+) -> Array:
     """Computes gaps of near pairs by distances, for each row that has one: most data has none."""
     rows, columns, near = (lax.stop_gradient(a) for a in (rows, columns, near))
     some = jnp.any(near, axis=(*range(near.ndim - 2), near.ndim - 1))

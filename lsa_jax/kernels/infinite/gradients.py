@@ -92,11 +92,7 @@ def add_block(
 
 
 def _of_tile(
-    steps: Sequence[Step],
-    get: str,
-    rows: Examples,
-    columns: Examples,
-    weights: Float[Array, "columns c"],
+    steps: Sequence[Step], get: str, rows: Examples, columns: Examples, weights: Array
 ) -> Gradients:
     """Returns the gradients of one tile."""
     layout = first_layout(steps, rows.directions.vectors)

@@ -232,9 +232,7 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
     return InfiniteKernel(kernel, stages, steps)
 
 
-def _of_no_examples(
-    x1: Array | np.ndarray, x2: Array | np.ndarray | None
-) -> Float[Array, "n1 n2"] | None:
+def _of_no_examples(x1: Array | np.ndarray, x2: Array | np.ndarray | None) -> Array | None:
     """Returns the kernel without rows or columns; None where there are examples on both sides."""
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
     return None if n1 and n2 else jnp.zeros((n1, n2), x1.dtype)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from lsa_jax.kernels.infinite import tiles
 from lsa_jax.kernels.infinite.covariances import Covariances, Place, first_covariances, run
@@ -87,7 +87,7 @@ def stages(
     return Stages(partial(examples, steps), between)
 
 
-def _same(examples1: Examples, examples2: Examples) -> bool | Bool[Array, ""]:
+def _same(examples1: Examples, examples2: Examples) -> bool | Array:
     """Returns whether these are the same examples, mostly by the first one alone."""
     one, other = ((side.directions.vectors, side.norms) for side in (examples1, examples2))
     if one[0].shape != other[0].shape:
@@ -107,8 +107,8 @@ def _all_pairs(
     examples1: Examples,
     examples2: Examples,
     *,
-    symmetric: bool | Bool[Array, ""],
-) -> Float[Array, "n1 n2"]:
+    symmetric: bool | Array,
+) -> Array:
     """Runs the recursion for all pairs of examples of this shape, tile by tile."""
     n1, n2 = (side.norms.shape[-1] for side in (examples1, examples2))
     rows, columns = tile_sides(steps, shape, n1, n2)
@@ -142,7 +142,7 @@ def _in_tiles(examples: Examples, size: int) -> Examples:
 
 def _tile_kernel(
     steps: Sequence[Step], get: str, examples1: Examples, examples2: Examples
-) -> Float[Array, "rows columns"]:
+) -> Array:
     """Runs the recursion for one tile."""
     sides = (examples1, examples2)
     both = tuple(side.directions for side in sides), tuple(side.norms for side in sides)
@@ -201,9 +201,7 @@ def patch_scale(steps: Sequence[Step], size: int) -> float:
     return _first_affine(steps)[1].w_std / math.sqrt(size)
 
 
-def _scales_of(
-    steps: Sequence[Step], directions: Directions, norms: Float[Array, "*positions n"]
-) -> dict[Place, Scale]:
+def _scales_of(steps: Sequence[Step], directions: Directions, norms: Array) -> dict[Place, Scale]:
     """Computes standard deviations before each nonlinearity, at each position of each example."""
     if uses_variances_of_pools(steps):
         return _scales_from_pairs(steps, directions, norms)
@@ -219,10 +217,7 @@ def _first_affine(steps: Sequence[Step]) -> tuple[int, Affine]:
 
 
 def _variance_after(
-    steps: Sequence[Step],
-    state: tuple[Array | None, int],
-    above: Place,
-    scales: dict[Place, Scale],
+    steps: Sequence[Step], state: tuple[Array | None, int], above: Place, scales: dict[Place, Scale]
 ) -> tuple[Array | None, int]:
     """Follows the variances at each position, and the number of features, through the steps.
 
@@ -267,7 +262,7 @@ def _joined(
 
 
 def _scales_from_pairs(
-    steps: Sequence[Step], directions: Directions, norms: Float[Array, "*positions n"]
+    steps: Sequence[Step], directions: Directions, norms: Array
 ) -> dict[Place, Scale]:
     """Computes the same as `_variance_after`, by the recursion of each example with itself."""
 

@@ -172,10 +172,7 @@ def _check(
 
 
 def _update(
-    machine: _Machine,
-    transform: np.ndarray,
-    progress: Callable[[float], None],
-    matrix: Path | None,
+    machine: _Machine, transform: np.ndarray, progress: Callable[[float], None], matrix: Path | None
 ) -> np.ndarray:
     """Returns the next transform, by the predictor with the kernel of this one."""
     kernel, x, limit = machine.kernel_of_transform(transform), machine.x, machine.memory_limit
@@ -200,7 +197,7 @@ def _update(
     return _power(outer, machine.settings.power)
 
 
-def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, "k k"]:
+def _power(matrix: np.ndarray, power: float) -> np.ndarray:
     """Returns a positive semidefinite matrix to a power, scaled to the norm of the identity."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     if not values[-1] > 0:
@@ -216,7 +213,7 @@ def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, 
 
 def _probe(
     kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]], x: np.ndarray, size: int
-) -> Float[np.ndarray, "2 p p"]:
+) -> np.ndarray:
     """Returns a kernel's values of the first examples, which identify it on any machine.
 
     With the identity, and with another transform.

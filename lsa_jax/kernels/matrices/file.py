@@ -98,13 +98,6 @@ def _of_processes(path: Path, ending: str) -> list[Path]:
     return sorted(file for file in path.parent.iterdir() if name.fullmatch(file.name))
 
 
-def remove(path: Path) -> None:
-    """Removes a matrix and its other files, the record last."""
-    locks = [*_of_processes(path, ".lock"), _beside(path, ".lock")]
-    for file in (path, *_of_processes(path, ".journal"), *locks, _beside(path, ".json")):
-        file.unlink(missing_ok=True)
-
-
 @contextlib.contextmanager
 def opened(
     path: Path,

@@ -254,7 +254,7 @@ def _regress(
 
 def _solve(
     gram_train: np.ndarray | PackedMatrix,
-    right: Float[np.ndarray, "n c"],
+    right: np.ndarray,
     ridges: Sequence[float],
     options: tuple[float, int, int | None],
     checkpoint: Path | str | None,
@@ -299,9 +299,9 @@ def _solve(
 
 def _left_out(
     solved: _Solved,
-    diagonal: Float[np.ndarray, " n"],
-    centred: Float[np.ndarray, "n c"],
-    signs: Float[np.ndarray, "n s"],
+    diagonal: np.ndarray,
+    centred: np.ndarray,
+    signs: np.ndarray,
     ridges: Sequence[float],
 ) -> LeaveOneOut:
     """Returns the estimates, from solutions for targets, ones and signs.
@@ -345,9 +345,9 @@ def _check_diagonal(diagonal: np.ndarray, corrections: np.ndarray, ridge: float)
 
 
 def _jackknife(
-    squares: Float[np.ndarray, " n"],
-    known: Float[np.ndarray, " n"],
-    corrections: Float[np.ndarray, "n s"],
+    squares: np.ndarray,
+    known: np.ndarray,
+    corrections: np.ndarray,
     bounds: tuple[np.ndarray, float],
 ) -> tuple[float, float]:
     """Returns the mean of squares / diagonal^2 and its standard error, from s corrections."""

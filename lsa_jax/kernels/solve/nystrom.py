@@ -196,9 +196,7 @@ def regress_nystrom(
     return NystromRegression(predictions, of_all, mean, ridge, seen, rank, condition, train_error)
 
 
-def _predict(
-    features: "_Features", weights: np.ndarray, test: np.ndarray, size: int
-) -> Float[np.ndarray, "k c"]:
+def _predict(features: "_Features", weights: np.ndarray, test: np.ndarray, size: int) -> np.ndarray:
     """Returns sums of kernels, of so many inputs at a time."""
     found = np.empty((len(test), weights.shape[1]))
     for start in range(0, len(test), size):

@@ -172,7 +172,7 @@ def mean_diagonal(matrix: Shaped[np.ndarray, "n n"] | PackedMatrix) -> float:
     return float(np.mean(matrix.diagonal(), dtype=float))
 
 
-def _asymmetry(matrix: Shaped[np.ndarray, "n n"] | PackedMatrix) -> float:
+def _asymmetry(matrix: np.ndarray | PackedMatrix) -> float:
     """Returns the largest difference of a matrix from its transpose."""
     if isinstance(matrix, PackedMatrix):
         return 0.0

@@ -388,11 +388,7 @@ def refine(
 
 
 def _fit(
-    gram_train: np.ndarray,
-    targets: np.ndarray,
-    gram_test: np.ndarray,
-    ridge: float,
-    **options: Any,
+    gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray, ridge: float, **options: Any
 ) -> Regression | None:
     """Returns the regression; None where the matrix is not positive definite to the precision."""
     if (found := _weights(gram_train, targets, ridge, **options)) is None:

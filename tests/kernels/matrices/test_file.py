@@ -101,22 +101,6 @@ def test_a_torn_line_of_the_journal_counts_for_nothing(path):
     assert len(fractions) == 1 and journal.read_bytes().endswith(b"\n12 20\n")
 
 
-def test_removal_leaves_files_of_other_matrices(path):
-    compute(path)
-    others = [path.with_name(name) for name in ("kernel.0.npy", "kernel.npy.0.npy")]
-    for other in others:
-        compute(other)
-    kept = {
-        file
-        for file in path.parent.iterdir()
-        if file.name.startswith(("kernel.0", "kernel.npy.0.npy"))
-    }
-    gram_file.remove(path)
-    assert set(path.parent.iterdir()) == kept
-    for other in others:
-        compute(other, progress=lambda fraction: pytest.fail("a tile was computed"))
-
-
 # Runs a computation in processes that are killed, forked from one that has imported all it needs.
 KILLED = """
 import os, signal, sys, time
