@@ -94,7 +94,7 @@ class _Run:
     """One training run: programs compiled for a layout, and the table of its reports.
 
     Attributes:
-        table: the reports, [reports, columns, replicas].
+        table: the reports by column, [epochs + 1, replicas], NaN between them.
         seconds: of each epoch that this process trained.
         outcomes: of the latest evaluation.
     """
@@ -124,10 +124,11 @@ class _Run:
         self.keeps_outcomes = "test" in sources and "accuracy" in recipe.metrics
         self.outcomes: np.ndarray | None = None
         measured = [f"{s}_{m}" for s in sources for m in ("loss", *recipe.metrics)]
-        self._columns, self._stop = ["batch_loss", *measured], evaluation.stop
+        shape = epochs + 1, layout.num_replicas
+        self.table = {name: np.full(shape, np.nan) for name in ("batch_loss", *measured)}
         due = range(0 if evaluation.start else 1, epochs + 1)
         self._reports = [e for e in due if e % evaluation.every == 0 or e == epochs]
-        self.table = np.full((len(self._reports), len(self._columns), layout.num_replicas), np.nan)
+        self._stop = evaluation.stop
 
     def _course(self, measuring: Measuring, epochs: int) -> Course | None:
         source, given = self._train, self._given
@@ -161,8 +162,8 @@ class _Run:
         return state
 
     def _report(self, epoch: int, state: ReplicaState, batch_loss: np.ndarray) -> None:
-        row = {"batch_loss": batch_loss, **self.evaluate(state)}
-        self.table[self._reports.index(epoch)] = [row[column] for column in self._columns]
+        for name, values in {"batch_loss": batch_loss, **self.evaluate(state)}.items():
+            self.table[name][epoch] = values
 
     def evaluate(self, state: ReplicaState) -> dict[str, np.ndarray]:
         """Returns each replica's measures on every source, as `<source>_<measure>`."""
@@ -185,40 +186,39 @@ class _Run:
     def going(self, state: ReplicaState, done: int) -> bool:
         """Whether a replica still learns and the reports do not end the training."""
         if done and done in self._reports and self._stop is not None:
-            values = self.table[self._reports.index(done)]
-            if self._stop(dict(zip(self._columns, values, strict=True))):
+            if self._stop({name: values[done] for name, values in self.table.items()}):
                 return False
         return bool((self.steps(state) == done * self.steps_per_epoch).any())
 
     def failures(self, state: ReplicaState, done: int) -> dict[int, str]:
         """Returns why replicas stopped at a loss, or ended with measures, that was not finite."""
         found = {}
-        last = self.table[max(sum(epoch <= done for epoch in self._reports), 1) - 1]
+        last = max((epoch for epoch in self._reports if epoch <= done), default=self._reports[0])
+        finite = np.isfinite([values[last] for values in self.table.values()]).all(axis=0)
         for replica, step in enumerate(self.steps(state)):
             if step < done * self.steps_per_epoch:
                 found[replica] = (
                     f"the loss was not finite at step {step}; lower the learning rate or check "
                     "the data"
                 )
-            elif not np.isfinite(last[:, replica]).all():
+            elif not finite[replica]:
                 found[replica] = f"the outputs were not finite after step {step}, the last"
         return found
 
     def rows(self, done: int) -> list[dict[str, Any]]:
         """Returns the reports of the epochs that are done."""
-        found = dict(zip(self._reports, self.table, strict=True))
         marks = self.course.marks if self.course is not None else []
         rows = []
-        for epoch in sorted({*self._reports, *marks}):
+        for epoch in sorted(epoch for epoch in {*self._reports, *marks} if epoch <= done):
             row = {"epoch": epoch, "step": epoch * self.steps_per_epoch}
-            if epoch in found:
-                row |= dict(zip(self._columns, found[epoch], strict=True))
+            if epoch in self._reports:
+                row |= {name: values[epoch] for name, values in self.table.items()}
             if not epoch:  # before the first batch
                 row.pop("batch_loss", None)
             if self.course is not None:
                 row |= self.course.row(epoch)
             rows.append(row)
-        return [row for row in rows if row["epoch"] <= done]
+        return rows
 
     def history(self, state: ReplicaState, done: int, cost: Cost | None) -> History:
         """Returns the history of a run that ended in a state."""
