@@ -11,12 +11,7 @@ _CLASSES = 10
 
 
 def make_claims(noises: Sequence[float], layers: Sequence[str]) -> list[Claim]:
-    """Returns the claim for every noise, for the mean of the layers and for each layer.
-
-    Args:
-        noises: of the sweep.
-        layers: names in the column `layer` of the runs, without `MEAN`.
-    """
+    """Returns the claim for every noise, for the mean of the layers and for each layer."""
     return [
         Claim(
             item=f"change of the percentage of active neurons in training, {layer}"

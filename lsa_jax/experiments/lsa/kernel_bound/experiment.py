@@ -116,10 +116,7 @@ def fit_kernel(
 ) -> Outcome:
     """Fits a kernel's weights at given thresholds and measures them.
 
-    Args:
-        config: the point's.
-        design: filters and thresholds.
-        features: y F(X) of training, validation and test examples, by stream.
+    `features` are y F(X) of training, validation and test examples, by stream.
     """
     sigma, k = noise_sigma(config), config.k
     start = discriminant(design, sigma, k)

@@ -242,13 +242,8 @@ def _gains(
 ) -> Float[np.ndarray, " c"]:
     """Returns a filter's addition to signal^T covariance^-1 signal at each of its candidates.
 
-    It is the part of its features that the other filters' leave unexplained.
-
-    Args:
-        covariance: of a noise row's features, over sigma^2; filters and candidates are one axis.
-        signal: addition of the signal row to them.
-        picks: the candidate of each filter.
-        index: the filter.
+    It is the part of its features that the other filters' leave unexplained, at their picks. In
+    the covariance of a noise row's features, over sigma^2, filters and candidates are one axis.
     """
     size, dimension = len(signal) // len(picks), signal.shape[1]
     others = np.delete(np.arange(len(picks)) * size + picks, index)

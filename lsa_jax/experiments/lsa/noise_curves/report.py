@@ -44,11 +44,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
 def _wide(values: pd.Series, rows: pd.DataFrame, columns: pd.Series, heading: str) -> pd.DataFrame:
     """Returns a table of means ± standard deviation over seeds.
 
-    Args:
-        values: one a run.
-        rows: of each run, the cells that name its row; rows keep their order.
-        columns: of each run, the level of its column.
-        heading: a format of the level.
+    `rows` has the cells that name each value's row, `columns` the level of its column.
     """
     names = [rows[name] for name in rows]
     cells = values.groupby([*names, columns]).apply(mean_and_spread, ".2f").unstack()

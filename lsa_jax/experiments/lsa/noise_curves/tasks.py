@@ -160,11 +160,8 @@ def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None, section
 def load(points: list[Point], data_dir: Path | None, section: str = "data") -> dict[str, ImageTask]:
     """Reads the images that the points need, once for each way of preparing them.
 
-    Args:
-        points: of one sweep.
-        data_dir: the data folder.
-        section: of the user's configuration, for errors; another where an experiment makes these
-            points from its own fields.
+    Errors name fields of the section `config.data`, or of another where an experiment makes these
+    points from its own fields.
     """
     tasks_by_key: dict[str, ImageTask] = {}
     for point in points:
@@ -211,14 +208,9 @@ def compose(
 def composed(
     point: Point, task: ImageTask, which: int, index: np.ndarray, **others: Array
 ) -> Dataset:
-    """Returns images of a point as its learners see them in the first epoch.
+    """Returns images of a split (`TRAIN` or `TEST`) as a point's learners see them at first.
 
-    Args:
-        point: of the sweep.
-        task: both splits.
-        which: `TRAIN` or `TEST`.
-        index: numbers of examples of this split.
-        **others: replace entries of `replica_of`.
+    `others` replace entries of `replica_of`.
     """
     split, replica = (task.train, task.test)[which], replica_of(point) | others
     return compose(point.config, which, split, replica, jnp.asarray(index), jnp.int32(0))

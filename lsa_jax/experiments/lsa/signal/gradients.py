@@ -127,12 +127,7 @@ def shortcut_margins(
 ) -> Float[Array, " n"]:
     """Draws the margins y f(X) of fresh examples, exactly in distribution.
 
-    Args:
-        key: of this sample alone.
-        params: the network's parameters.
-        sigma: standard deviation of the noise rows' entries.
-        k: number of noise rows.
-        num_examples: n.
+    Arguments as in `shortcut_gradient`.
     """
     w, b = params
     scale = sigma * jnp.linalg.norm(w)

@@ -49,12 +49,7 @@ _PRIMARY = ("signal", "threshold")
 
 
 def numbers_of(table: pd.DataFrame, settings: Sequence[str]) -> pd.DataFrame:
-    """Returns `NUMBERS` of every run that did not fail, a row a run.
-
-    Args:
-        table: one row an evaluation, with the settings.
-        settings: names of the swept settings and of the seed.
-    """
+    """Returns `NUMBERS` of every run that did not fail, a row a run, with its settings."""
     rows = [
         dict(zip(settings, key, strict=True)) | {n: of(run) for n, of in NUMBERS.items()}
         for key, run in table[table["status"] == "ok"].groupby(list(settings))
@@ -63,12 +58,7 @@ def numbers_of(table: pd.DataFrame, settings: Sequence[str]) -> pd.DataFrame:
 
 
 def make_claims(series: Mapping[str, dict[str, float]], num_test: int) -> list[Claim]:
-    """Returns the claims of every series.
-
-    Args:
-        series: swept settings other than the seed, by the series' name.
-        num_test: test examples of each accuracy.
-    """
+    """Returns the claims of every series, named with its settings; accuracies are of `num_test`."""
     claims = []
     for name, at in series.items():
         where = f" ({name})" if name else ""

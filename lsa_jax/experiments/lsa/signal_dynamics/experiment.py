@@ -176,13 +176,9 @@ def run_until(
     directory: Path,
     progress: Callable[[float], None],
 ) -> Evaluations:
-    """Trains and measures the runs of a group together, from their last checkpoint if there is one.
+    """Trains and measures the runs of a group together until they are finished.
 
-    Args:
-        finished: whether to stop at an evaluation.
-        group: the runs.
-        directory: of their checkpoints.
-        progress: called with the fraction done.
+    They go on from their last checkpoint in the directory, if there is one.
     """
     config, layout = group[0].config, ReplicaLayout(len(group))
     replicas = [make_replica(point.config) for point in group]
@@ -241,10 +237,7 @@ def outcome(runs: Evaluations, replica: int) -> Outcome:
 def run(
     group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    """Trains and measures the runs of a group together.
-
-    A run whose numbers stop being finite has failed; the others go on.
-    """
+    """Trains and measures the runs of a group together; one that is not finite fails alone."""
     del data
     runs = run_until(lambda runs: bool(runs.stopped.all()), group, directory, progress)
     return [outcome(runs, replica) for replica in range(len(group))]

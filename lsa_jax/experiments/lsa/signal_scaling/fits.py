@@ -87,11 +87,7 @@ def growths_of(
 ) -> list[Growth]:
     """Returns the exponents between neighbouring k, over the seeds that both have.
 
-    Args:
-        k: of each value.
-        seed: of each value.
-        quantity: positive, and too large by less than `within`.
-        within: such as the steps between evaluations.
+    The quantity is positive, and too large by less than `within`, the steps between evaluations.
     """
     table = pd.DataFrame({"k": k, "seed": seed, "value": quantity})
     table = table.pivot(index="seed", columns="k", values="value")
@@ -107,9 +103,7 @@ def growths_of(
 def reached_from(k: _Numbers, reached: _Numbers) -> float | None:
     """Returns the smallest k from which on all reach the target; None where the largest does not.
 
-    Args:
-        k: may repeat (seeds); all of one k must have reached it.
-        reached: [n], whether each did.
+    k may repeat (seeds); all of one k must have reached the target.
     """
     k = np.asarray(k, float)
     missed = k[~np.asarray(reached, bool)]
