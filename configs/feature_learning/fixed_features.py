@@ -3,8 +3,8 @@
     python -m launch.sweep --config=configs/feature_learning/fixed_features.py --workdir=runs/fixed
 
 Test accuracy and hinge loss of the best linear model found on N random neurons, and on N random
-features of an RBF kernel, for the parity mixture, against N; beside it the network of table 1 on as
-many examples. D = 100, k = 5 is the paper's; D = 30, k = 3 is smaller, and not covered by the
+features of an RBF kernel, for the parity mixture, against N; and the network of table 1 on as many
+examples. D = 100, k = 5 is the paper's; D = 30, k = 3 is smaller, and not covered by the
 theorem, which needs 3 < k <= D / 16.
 
 Full: N to 3,000, five seeds. ":small": N to 1,000, 10,000 examples, two seeds. Both run on a CPU.

@@ -4,13 +4,14 @@
 
 Needs --data_dir=DIR with the data set. Students FC(9) and FC(50) learn the union of MNIST and as
 many Gaussian inputs, and, as a control, the teacher's labels of MNIST alone. Teachers are FC(9), as
-in the paper, and FC(25), which is what algorithm 1 chose in one of the first two seeds: networks of
+in the paper, and FC(25), which algorithm 1 chose in one of the first two seeds: networks of
 eight sizes on MNIST say which one it chooses. The paper gives no optimiser, epochs or weight of the
 regulariser; those in lsa_jax/experiments/feature_learning/input_structure/settings.py are ours.
 
 All of MNIST and five seeds; ":small" is 20,000 images and four. ":chosen" has teachers of 9, 15,
-25, 50 and 100 units on those, which are the paper's and what algorithm 1 chose in the four seeds
-(in one of them 50 or 100, by rounding alone): each seed's own stands beside. All run on a CPU.
+25, 50 and 100 units on those images: the paper's, and the sizes that algorithm 1 chose in the four
+seeds (in one of them 50 or 100, by rounding alone), so that each seed has its own teacher, too. All
+run on a CPU.
 """
 
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS

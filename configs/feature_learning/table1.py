@@ -8,14 +8,14 @@ structure, each on five seeds. "memorise" is the network without structure train
 examples, as the paper's does; 600 updates are too few for that. "One Step, best classifier" is
 least squares on One Step's features, which appendix E.1 asks for, in float64: features differ by a
 millionth of themselves, and 600 updates of descent do not find it. Both have other rates of step 1
-too, each with and without what step 1 leaves of the start.
+too, each with and without the rest of the start that step 1 leaves.
 
 The paper gives no rates, optimiser and test size: momentum 0.9 with rates 0.1 (network, One Step,
 Two Step), 1e-5 (NTK), 0.03 (random features) and 10,000 test examples are ours; the first seed has
-other rates beside them. So are the biases' scale, 0.4, and eta of step 2, chosen so that features
+other rates, too. So are the biases' scale, 0.4, and eta of step 2, chosen so that features
 have a size of 0.8: with the theory's 0.04 and 1 the network stays at the best linear rule. The
-cosine of One Step depends on how much of the initial weights step 1 leaves; `leftover` imitates
-what the paper's numbers imply, 0 is the theory's.
+cosine of One Step depends on how much of the initial weights step 1 leaves; `leftover` is
+chosen to agree with the paper's numbers, 0 is the theory's.
 
 The NTK, whose 600 updates are far from fitting its training examples, also has 6,000, 24,000 and
 96,000 at a rate of 1e-3. One seed of this table was looked at before: rates of 1e-5 to 1e-3 follow

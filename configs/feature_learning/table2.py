@@ -3,11 +3,11 @@
     python -m launch.sweep --config=configs/feature_learning/table2.py --workdir=runs/table2
 
 y = 1 where 20 to 30 of the 30 relevant patterns are there, m = 100, 200 updates. Without structure
-95 % of the labels are -1, so an accuracy of 95 % there is that of a constant; the column of
-balanced accuracies tells. Classes are weighed alike in steps 1 and 2, which are appendix F's
-weights, not this table's: without them, which are rows of the sweep, the network and Two Step
-answer with a constant. The rates of NTK and random features are ours, as the paper gives none. One
-Step's cosine depends on `leftover`, see table1.py.
+95 % of the labels are -1, so an accuracy of 95 % there is that of a constant; its balanced accuracy
+is 50 %. Both classes have equal weight in steps 1 and 2, as in appendix F and not in this table:
+without weights (rows of the sweep, too) the network and Two Step answer with a constant. The rates
+of NTK and random features are ours, as the paper gives none. One Step's cosine depends on
+`leftover`, see table1.py.
 
 The NTK also has 6,000 updates, after which one seed, looked at before, fits every example.
 

@@ -3,7 +3,7 @@
     python -m launch.sweep --config=configs/feature_learning/table3_d2000.py --workdir=runs/d2000
 
 The same problems as table 1's in other coordinates: accuracies are table 1's up to rounding, for
-every seed. Inputs lie in the span of 100 patterns, so training costs what it costs in 100
+every seed. Inputs lie in the span of 100 patterns, so training costs as much as in 100
 dimensions. The NTK also has 6,000 and 24,000 updates at a rate of 1e-3, as in table 1. ":small" is
 that of table 1. Both run on a CPU.
 """

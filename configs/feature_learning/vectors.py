@@ -3,7 +3,7 @@
     python -m launch.sweep --config=configs/feature_learning/vectors.py --workdir=runs/vectors
 
 D = 250, k = 50, 50 vectors a label. The paper gives no numbers; its picture shows clusters after
-two steps. The stars are plus and minus E[y x], as the paper does not say what they are. The NTK's
+two steps. The paper does not define its stars; here they are plus and minus E[y x]. The NTK's
 rate is 1e-4, where table 1 has 1e-5; the first seed has 1e-5 and 1e-3 too.
 
 Five seeds; ":small" has two, on 20,000 examples. Both run on a CPU.

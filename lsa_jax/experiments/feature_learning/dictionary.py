@@ -1,8 +1,9 @@
 """Inputs made of hidden patterns: a dictionary, the patterns present, and a label that counts some.
 
-x = M phi + zeta. The columns of M are the patterns, phi in {0, 1}^D says which are present, zeta is
-noise. The label depends on phi_A alone, A being k class-relevant patterns. With input structure the
-law of phi tells which patterns matter; without, every phi_j is a fair coin and only the label does.
+x = M phi + zeta. The columns of M are the patterns, phi in {0, 1}^D marks the present ones, zeta is
+noise. The label depends on phi_A alone, A being k class-relevant patterns. With input
+structure the law of phi differs between relevant and other patterns; without, every phi_j is a fair
+coin, and only the label depends on A.
 """
 
 import math
@@ -26,7 +27,7 @@ class PatternLaw(NamedTuple):
         num_patterns: D.
         relevant: A, numbers of the k class-relevant patterns.
         draw: `(key, n) -> (phi [n, D], y [n])`, patterns 0.0 or 1.0 and labels -1.0 or 1.0.
-        label: `(phi [n, D]) -> y [n]`; None where only patterns that `draw` gives have a label.
+        label: `(phi [n, D]) -> y [n]`; None where only patterns of `draw` have a label.
     """
 
     num_patterns: int
@@ -36,25 +37,14 @@ class PatternLaw(NamedTuple):
 
 
 def draw_relevant(key: Key[Array, ""], num_patterns: int, k: int) -> Int[np.ndarray, " k"]:
-    """Draws A, k of the patterns.
-
-    Raises:
-        InputError: k is not between 1 and the number of patterns.
-    """
-    if not 1 <= k <= num_patterns:
-        raise InputError(f"k is {k}; accepted: 1 to the number of patterns, {num_patterns}")
+    """Draws A, k of the patterns."""
     return np.sort(np.asarray(jax.random.permutation(key, num_patterns))[:k])
 
 
 def count_label(
     relevant: Int[np.ndarray, " k"], positive_counts: tuple[int, ...]
 ) -> Callable[[Float[Array | np.ndarray, "n D"]], Float[Array, " n"]]:
-    """Returns phi -> 1 where the number of relevant patterns is in P, and -1 elsewhere.
-
-    Args:
-        relevant: A.
-        positive_counts: P, a subset of 0 to k.
-    """
+    """Returns phi -> 1 where the number of relevant patterns is one of these, and -1 elsewhere."""
     sign = np.full(len(relevant) + 1, -1.0, np.float32)
     sign[list(positive_counts)] = 1.0
 
@@ -64,19 +54,12 @@ def count_label(
     return label
 
 
-def parity_label(
-    relevant: Int[np.ndarray, " k"],
-) -> Callable[[Float[Array | np.ndarray, "n D"]], Float[Array, " n"]]:
-    """Returns phi -> 1 where the number of relevant patterns is odd."""
-    return count_label(relevant, tuple(range(1, len(relevant) + 1, 2)))
-
-
 def independent_patterns(
     probabilities: Float[np.ndarray, " D"],
     relevant: Int[np.ndarray, " k"],
     label: Callable[[Array], Array],
 ) -> PatternLaw:
-    """Every pattern is there with a probability of its own, whatever the others.
+    """Every pattern is present with a probability of its own, independently.
 
     Source: Shi, Wei and Liang (2022), section 3; appendix E.1.2 with the label of an interval.
     """
@@ -102,8 +85,9 @@ def parity_mixture(
 ) -> PatternLaw:
     """The mixture of the lower bound: parities of fair coins, and relevant patterns all alike.
 
-    With probability p0 all patterns are independent. Otherwise the relevant ones are all there, or
-    none is, and each other is there with probability p0 / (2 - 2 p0). The label is the parity.
+    With probability p0 all patterns are independent. Otherwise either all relevant patterns are
+    present or none is, and each other one with probability p0 / (2 - 2 p0). The label is the
+    parity.
 
     Args:
         num_patterns: D.
@@ -113,26 +97,19 @@ def parity_mixture(
             relevant patterns of unequal correlation with the label (appendix F).
         ones_share: probability of all ones in the second part; others than 1/2 unbalance classes.
 
-    Raises:
-        InputError: k is even, or p0 is out of range.
-
     Source: Shi, Wei and Liang (2022), section 5.2 and appendices C, E.1.1.
     """
-    if len(relevant) % 2 == 0:
-        raise InputError(f"k is {len(relevant)}; accepted for the parity mixture: odd numbers")
-    if not 0 <= p0 <= 2 / 3:
-        raise InputError(f"p0 is {p0}; accepted: 0 to 2/3, so that p0 / (2 - 2 p0) is at most 1")
     if probabilities is None:
         probabilities = np.full(num_patterns, 0.5)
-    first = independent_patterns(probabilities, relevant, parity_label(relevant))
-    others = np.full(num_patterns, p0 / (2 - 2 * p0), np.float32)
+    parity = count_label(relevant, tuple(range(1, len(relevant) + 1, 2)))
+    first = independent_patterns(probabilities, relevant, parity)
+    rarer = np.full(num_patterns, p0 / (2 - 2 * p0), np.float32)
+    others = independent_patterns(rarer, relevant, parity)
     is_relevant = np.isin(np.arange(num_patterns), relevant)
 
     def draw(key: Key[Array, ""], num_examples: int) -> tuple[Array, Array]:
         phi, _ = first.draw(key, num_examples)
-        second, _ = independent_patterns(others, relevant, parity_label(relevant)).draw(
-            jax.random.fold_in(key, Dictionary.MIXTURE), num_examples
-        )
+        second, _ = others.draw(jax.random.fold_in(key, Dictionary.MIXTURE), num_examples)
         picks = jax.random.uniform(jax.random.fold_in(key, Dictionary.ALIKE), (2, num_examples))
         alike = (picks[0] < ones_share).astype(jnp.float32)
         second = jnp.where(is_relevant[None], alike[:, None], second)
@@ -155,12 +132,11 @@ def hidden_vectors(
     vectors = jax.random.bernoulli(key, 0.5, shape).astype(jnp.float32)
 
     def draw(key: Key[Array, ""], num_examples: int) -> tuple[Array, Array]:
-        coins = jax.random.bernoulli(
-            jax.random.fold_in(key, Dictionary.PATTERNS), 0.5, (num_examples, num_patterns)
+        coin_key, vector_key = (
+            jax.random.fold_in(key, stream) for stream in (Dictionary.PATTERNS, Dictionary.VECTORS)
         )
-        which = jax.random.randint(
-            jax.random.fold_in(key, Dictionary.VECTORS), (num_examples,), 0, len(vectors)
-        )
+        coins = jax.random.bernoulli(coin_key, 0.5, (num_examples, num_patterns))
+        which = jax.random.randint(vector_key, (num_examples,), 0, len(vectors))
         phi = coins.astype(jnp.float32).at[:, relevant].set(vectors[which])
         return phi, jnp.where(which < vectors_per_class, 1.0, -1.0)
 
@@ -168,30 +144,24 @@ def hidden_vectors(
 
 
 def without_structure(law: PatternLaw) -> PatternLaw:
-    """Returns the law with the same labels in which every pattern is a fair coin.
-
-    Raises:
-        InputError: the labels are known for the law's own patterns alone.
-    """
-    if law.label is None:
-        raise InputError("labels are known for hidden vectors alone; accepted: a rule of counts")
+    """Returns the law with the same rule of labels in which every pattern is a fair coin."""
     return independent_patterns(np.full(law.num_patterns, 0.5), law.relevant, law.label)
 
 
 def draw_patterns(
     key: Key[Array, ""], num_examples: int, law: PatternLaw, negative_share: float | None = None
 ) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, " n"]]:
-    """Draws patterns and labels, with a given share of negative labels by rejection where asked.
+    """Draws patterns and labels, by rejection where a share of negative labels is given.
 
     Args:
-        key: a function of it and the other arguments alone.
+        key: the result depends on it and the other arguments alone.
         num_examples: n.
         law: of patterns and labels.
-        negative_share: share of the examples that have label -1, exactly up to rounding; None
-            leaves it to the law.
+        negative_share: share of the examples that have label -1, exactly up to rounding; None: as
+            the law has it.
 
     Raises:
-        InputError: the law gives a label so rarely that its share cannot be drawn.
+        InputError: a label is too rare to draw its share.
     """
     if negative_share is None:
         phi, y = law.draw(key, num_examples)
@@ -209,15 +179,13 @@ def draw_patterns(
             break
     else:
         raise InputError(
-            f"negative_share is {negative_share}; accepted: shares of labels that the law gives at "
-            "least once in a hundred examples"
+            f"negative_share is {negative_share}; accepted: shares of labels of probability 1 % or "
+            "more"
         )
     phi = np.concatenate([np.concatenate(found[sign])[: due[sign]] for sign in (-1, 1)])
     y = np.repeat(np.float32([-1, 1]), [due[-1], due[1]])
-    order = np.asarray(
-        jax.random.permutation(jax.random.fold_in(key, Dictionary.ORDER), num_examples)
-    )
-    return phi[order], y[order]
+    order = jax.random.permutation(jax.random.fold_in(key, Dictionary.ORDER), num_examples)
+    return phi[np.asarray(order)], y[np.asarray(order)]
 
 
 def correlations(
@@ -231,13 +199,7 @@ def correlations(
 
 
 def orthonormal_dictionary(key: Key[Array, ""], d: int, num_patterns: int) -> Float[Array, "d D"]:
-    """Draws a dictionary with orthonormal columns, uniform over all of them.
-
-    Raises:
-        InputError: there are more patterns than dimensions.
-    """
-    if num_patterns > d:
-        raise InputError(f"num_patterns is {num_patterns}; accepted with d = {d}: at most {d}")
+    """Draws a dictionary with orthonormal columns, uniform over all of them."""
     q, r = jnp.linalg.qr(jax.random.normal(key, (d, num_patterns)))
     return q * jnp.sign(jnp.diagonal(r))[None]
 
@@ -283,7 +245,7 @@ def gaussian_mixture(
     """Draws from 2^k Gaussian clusters around sum_i eps_i M_i, labelled by the parity prod_i eps_i.
 
     Args:
-        key: a function of it and the other arguments alone.
+        key: the result depends on it and the other arguments alone.
         num_examples: n.
         centres: M, orthonormal columns.
         noise_std: standard deviation of every coordinate around a centre.

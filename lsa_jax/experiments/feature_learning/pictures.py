@@ -1,4 +1,4 @@
-"""Where neurons point, as pictures in the plane: scaling of cosine distances, and clusters.
+"""Directions of neurons: pictures in the plane, and clusters.
 
 Shi, Wei and Liang (ICLR 2022), section 6: multidimensional scaling of 1 - cosine, not of distances,
 as the analysis is about directions.
@@ -50,13 +50,13 @@ def picture_rows(
     weights: list[Float[np.ndarray, "neurons d"]],
     marks: Float[np.ndarray, "marks d"],
 ) -> list[dict[str, Any]]:
-    """Returns one row a step: where neurons and marks lie in the plane.
+    """Returns one row a step: places of neurons and marks in the plane.
 
     Neurons of weight zero are left out. A neuron belongs to the mark within `NEAR` of it at the
-    last step, and to none (-1) elsewhere.
+    last step, or to none (-1).
 
     Args:
-        steps: what each picture is called.
+        steps: names of the pictures.
         weights: of the same neurons at each step.
         marks: directions to mark, the ground truth; none for an empty array.
     """
@@ -68,14 +68,8 @@ def picture_rows(
     for step, now in zip(steps, weights, strict=True):
         alive = np.linalg.norm(now, axis=1) > 0
         placed = scale_directions(np.concatenate([now[alive], marks]))
-        rows.append(
-            {
-                "picture": step,
-                "places": placed[: len(placed) - len(marks)].round(5),
-                "marks": placed[len(placed) - len(marks) :].round(5),
-                "nearest": nearest[alive],
-            }
-        )
+        places, stars = np.split(placed.round(5), [alive.sum()])
+        rows.append({"picture": step, "places": places, "marks": stars, "nearest": nearest[alive]})
     return rows
 
 
@@ -93,7 +87,7 @@ def table_of_pictures(rows: list[dict[str, Any]]) -> pd.DataFrame:
 def draw_places(axis: Any, row: dict[str, Any], colors: tuple[str, ...]) -> None:
     """Draws one picture: neurons as dots, marks as stars, in the colour of the mark.
 
-    The stars lie below, as neurons may all end up where they are.
+    The stars lie below the neurons, which may all end up at the same places.
     """
     places, nearest = np.reshape(row["places"], (-1, 2)), np.asarray(row["nearest"])
     color = np.array([_REST, *colors])[np.where(nearest < 0, 0, 1 + nearest % len(colors))]
@@ -113,10 +107,8 @@ def draw_pictures(
     """Draws one panel a picture, the marks in the colours given in turn."""
     import matplotlib.pyplot as plt
 
-    count = len(rows)
-    figure, axes = plt.subplots(
-        1, count, figsize=(4 * count, 4), squeeze=False, layout="constrained"
-    )
+    size = {"figsize": (4 * len(rows), 4), "squeeze": False}
+    figure, axes = plt.subplots(1, len(rows), layout="constrained", **size)
     for axis, row, title in zip(axes[0], rows, titles, strict=True):
         draw_places(axis, row, colors)
         axis.set(title=title)
@@ -129,7 +121,7 @@ def spherical_means(
     """Clusters directions by spherical k-means.
 
     It starts from the two directions that are furthest apart and adds, one by one, the direction
-    whose largest cosine with those chosen is least, so that nothing is random.
+    whose largest cosine with the chosen ones is least, so that nothing is random.
 
     Returns:
         The centres at length 1, and the cluster of each direction.

@@ -61,9 +61,6 @@ def resnet18(filters: int = 64, num_classes: int = 10, *, scale: float = 1.0) ->
         scale: multiplies the convolutions' initial weights. Batch normalisation makes the outputs
             the same for any, but small weights turn further with a step.
 
-    Returns:
-        The network, of inputs [n, height, width, c], parameters in the standard parameterisation.
-
     Raises:
         InputError: an argument is not accepted.
 
@@ -79,14 +76,10 @@ def resnet18(filters: int = 64, num_classes: int = 10, *, scale: float = 1.0) ->
     for stage in range(NUM_STAGES):
         channels = filters * 2**stage
         for block in range(BLOCKS_PER_STAGE):
-            first = stage > 0 and block == 0
-            stride = 2 if first else 1
-            branch = (
-                *(conv(channels, 3, stride), BatchNorm(), Relu()),
-                *(conv(channels), BatchNorm()),
-            )
-            shortcut = (conv(channels, 1, stride), BatchNorm()) if first else ()
-            layers += [Residual(branch, shortcut), Relu()]
+            stride = 2 if stage > 0 and block == 0 else 1
+            branch = [conv(channels, 3, stride), BatchNorm(), Relu(), conv(channels), BatchNorm()]
+            shortcut = (conv(channels, 1, stride), BatchNorm()) if stride > 1 else ()
+            layers += [Residual(tuple(branch), shortcut), Relu()]
     layers += [GlobalAvgPool(), Dense(num_classes, b_std=0.0)]
     return network(layers, parameterization="standard")
 
@@ -94,12 +87,7 @@ def resnet18(filters: int = 64, num_classes: int = 10, *, scale: float = 1.0) ->
 def last_filters(
     params: dict, stage: int
 ) -> Float[Array | np.ndarray | jax.ShapeDtypeStruct, "h w c f"]:
-    """Returns the filters of the last convolution of a stage of `resnet18`, from 0.
-
-    Args:
-        params: the network's parameters.
-        stage: 0 to 3; also works on gradients, which have the parameters' shapes.
-    """
+    """Returns the last convolution of a stage of `resnet18`, counted from 0, or its gradient."""
     block = params[f"Residual_{BLOCKS_PER_STAGE * (stage + 1) - 1}"]
     return block["branch"]["Conv_1"]["weight"]
 

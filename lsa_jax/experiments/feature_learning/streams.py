@@ -1,4 +1,4 @@
-"""Random streams of this paper's experiments: what is folded into which key."""
+"""Random streams of this paper's experiments: numbers that are folded into keys."""
 
 
 class Learning:

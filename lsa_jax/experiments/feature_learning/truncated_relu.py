@@ -38,21 +38,12 @@ def truncated_relu_network(
     output_std: float | Float[Array, ""],
     noise_std: float = 0.0,
 ) -> Model:
-    """Returns g(x) = sum_i a_i s(<w_i, x> + b_i) with 2 m neurons.
+    """Returns g(x) = sum_i a_i s(<w_i, x> + b_i) with 2 m neurons, of inputs [n, d].
 
     Parameters are "w" [d, 2 m], "b" [2 m] and "a" [2 m], independent centred Gaussians for the
-    first m neurons. Neuron m + i starts with the weight and bias of neuron i and with -a_i, so the
-    network starts at zero without bias.
-
-    Args:
-        m: half of the neurons.
-        weight_std: of the entries of w_i.
-        bias_std: of b_i.
-        output_std: of a_i.
-        noise_std: of the noise in the neurons, over which outputs are the mean.
-
-    Returns:
-        The network, of inputs [n, d], outputs [n, 1].
+    first m neurons, of the standard deviations given. Neuron m + i starts with the weight and bias
+    of neuron i and with -a_i, so the network starts at zero without bias. Outputs are means over
+    noise in the neurons of standard deviation `noise_std`.
 
     Raises:
         InputError: an argument is not accepted.

@@ -1,1 +1,1 @@
-"""What the law of the inputs is worth (figures 22 to 26)."""
+"""Effect of the law of the inputs (figures 22 to 26)."""

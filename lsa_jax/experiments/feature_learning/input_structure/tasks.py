@@ -56,7 +56,7 @@ def _injected(
 
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
-    """Reads the labelled images and reads or draws the injected inputs, by what these are."""
+    """Reads the labelled images and reads or draws the injected inputs, by their kind."""
     configs = {point.config.data.injected: point.config for point in points}
     return {kind: _material(config, data_dir) for kind, config in configs.items()}
 

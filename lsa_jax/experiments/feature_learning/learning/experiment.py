@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
-from jaxtyping import Array
 
 from lsa_jax.experiments.feature_learning.learning import learners
 from lsa_jax.experiments.feature_learning.learning.exact import EXACT, fit
@@ -28,7 +27,6 @@ from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 
@@ -66,6 +64,11 @@ def _train(
     stages = [
         jax.tree.map(lambda leaf, at=at: leaf[:, at], found) for at in range(found.step.shape[1])
     ]
+    course = None
+    if config.learner in ("network", "memorise"):
+        apply = learners.network_of(config, replicas[0]).apply
+        trains = [replica.train for replica in replicas]
+        course = learners.course_of_runs(config, apply, stages[0].params, trains, steps)
     runs = run_evaluations(
         layout,
         lambda state, count: program(state, spread, count),
@@ -73,36 +76,11 @@ def _train(
         steps,
         kept=Checkpoints(directory, config.checkpoint_every),
         finished=lambda runs: bool(runs.stopped.all()),
-        course=_course(config, replicas, stages[0], steps),
+        course=course,
         progress=progress,
     )
     on_test = layout.map(functools.partial(learners.results_on_test, config), 2)
     return runs, stages, layout.gather(on_test(layout.spread(runs.state), spread))
-
-
-def _course(
-    config: ml_collections.ConfigDict,
-    replicas: list[LearnerReplica],
-    start: LearnerState,
-    steps: list[int],
-) -> Course | None:
-    """Returns the measures of networks along training; None of other learners, or if none."""
-    if config.learner not in ("network", "memorise"):
-        return None
-
-    def fetch(replica: int, index: Array) -> tuple[Any, Any]:
-        train = replicas[replica].train
-        return train.inputs[index], train.targets[index]
-
-    return course_of(
-        Measuring(config.measures, config.measured_examples),
-        learners.network_of(config, replicas[0]).apply,
-        start.params,
-        fetch,
-        config.data.num_train,
-        steps,
-        config.batch_size * steps[-1],
-    )
 
 
 def _picture(

@@ -21,6 +21,7 @@ from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask
 from lsa_jax.experiments.feature_learning.streams import Learning
 from lsa_jax.experiments.feature_learning.truncated_relu import Params, truncated_relu_network
 from lsa_jax.models.model import Model
+from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.losses import hinge, is_correct
 from lsa_jax.training.optimizers import make_optimizer
 from lsa_jax.training.programs import join, split
@@ -67,7 +68,7 @@ class LearnerState(NamedTuple):
         params: of the learner's model.
         opt_state: of its trained parameters.
         step: updates done; stays where it is once a loss was not finite.
-        idle_scale: what is left of the initial weights orthogonal to all inputs, as a factor.
+        idle_scale: factor of the initial weights orthogonal to all inputs.
     """
 
     params: Any
@@ -360,3 +361,28 @@ def neuron_measures(
     near = jnp.abs(found) >= np.cos(np.deg2rad(config.angle))
     values = (jnp.max(found), jnp.max(-found), jnp.mean(near))
     return dict(zip(_NEURONS, values, strict=True))
+
+
+def course_of_runs(
+    config: ml_collections.ConfigDict,
+    apply: Callable,
+    starts: Any,
+    trains: list[Dataset],
+    steps: list[int],
+) -> Course | None:
+    """Returns the measures of runs along training, on their own examples; None if none are asked.
+
+    Args:
+        config: its measures, their number of examples, and the size of batches.
+        apply: the network.
+        starts: parameters at the start, [runs, ...].
+        trains: training examples by run.
+        steps: at which measures may be taken, increasing.
+    """
+
+    def fetch(run: int, index: Array) -> tuple[Any, Any]:
+        return trains[run].inputs[index], trains[run].targets[index]
+
+    measuring = Measuring(config.measures, config.measured_examples)
+    count, seen = len(trains[0].targets), config.batch_size * steps[-1]
+    return course_of(measuring, apply, starts, fetch, count, steps, seen)

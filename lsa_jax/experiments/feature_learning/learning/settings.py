@@ -28,7 +28,7 @@ FIELDS: dict[str, Field] = {
     "paper_item": Field(
         None, optional(one_of(*FEATURE_LEARNING)), "the paper's table that ours is compared with"
     ),
-    # What one point is.
+    # One point.
     "learner": Field("network", _LEARNER, "learner"),
     "structured": Field(
         True, boolean(), "inputs with structure; otherwise every pattern is a fair coin"

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, Key
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.experiments.feature_learning import dictionary
-from lsa_jax.experiments.feature_learning.learning.learners import batch_rows
+from lsa_jax.experiments.feature_learning.learning.learners import batch_rows, course_of_runs
 from lsa_jax.experiments.feature_learning.pictures import (
     NEAR,
     picture_rows,
@@ -38,7 +38,6 @@ from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
-from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
 
 
@@ -185,26 +184,6 @@ def measure_directions(
     return {name: float(value) for name, value in row.items()}
 
 
-def _course(
-    config: ml_collections.ConfigDict, model: Model, clouds: list[Cloud], starts: Any
-) -> Course | None:
-    """Returns the measures of lazy and rich along training; None if none are asked for."""
-
-    def fetch(replica: int, index: Array) -> tuple[Any, Any]:
-        train = clouds[replica].train
-        return train.inputs[index], train.targets[index]
-
-    return course_of(
-        Measuring(config.measures, config.measured_examples),
-        model.apply,
-        starts,
-        fetch,
-        len(clouds[0].train.targets),
-        sorted({0, *config.pictures}),
-        config.batch_size * config.pictures[-1],
-    )
-
-
 def run(
     group: list[Point], data: Cloud | None, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
@@ -222,7 +201,8 @@ def run(
 
     state = layout.map(init, 1)(keys)
     starts = layout.gather(state).params
-    course = _course(config, model, clouds, starts)
+    steps = sorted({0, *config.pictures})
+    course = course_of_runs(config, model.apply, starts, [c.train for c in clouds], steps)
     counts = np.diff(config.pictures, prepend=0)
     # By picture: parameters, and which test examples are right.
     right = np.zeros((len(group), len(clouds[0].test.targets)), np.float32)
