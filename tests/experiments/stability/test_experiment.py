@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from lsa_jax.data._image_set import ImageSet
 
+from lsa_jax.data._image_files import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.stability import experiment, samples
 from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm
