@@ -49,7 +49,7 @@ def test_other_processes_train_the_same_vocabulary(tmp_path):
         "print(sorted(found.get_vocab().items()))"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "words.txt")]
-    found = {subprocess.run(command, capture_output=True, check=True).stdout for _ in range(3)}
+    found = {subprocess.run(command, capture_output=True, check=True).stdout for _ in range(2)}
     assert len(found) == 1
 
 
@@ -83,6 +83,13 @@ def test_ids_are_of_the_smallest_type_and_documents_end_with_a_separator(count, 
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     ids = text.encode([f"{count - 1} 5", "6\n8"], tokenizer)
     assert ids.tolist() == [count - 1, 5, SEPARATOR, 6, 8, SEPARATOR] and ids.dtype == kind
+
+
+def test_the_last_of_every_so_many_runs_of_16_windows_is_held_out():
+    windows = np.arange(16 * 7)[:, None]
+    train, held_out = text.hold_out(windows, 3)
+    assert held_out[:, 0].tolist() == [*range(32, 48), *range(80, 96)]
+    assert sorted([*train[:, 0], *held_out[:, 0]]) == [*range(16 * 7)]
 
 
 def test_a_limit_counts_the_characters_of_all_documents_and_cuts_the_last():

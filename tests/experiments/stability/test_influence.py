@@ -31,7 +31,16 @@ def test_retraining_is_the_optimum_without_the_example(problem):
         np.testing.assert_allclose(w + change, best, atol=1e-5)
 
 
-def test_influence_foretells_retraining_better_the_larger_the_sample(problem):
+def test_the_prediction_is_a_newton_step_without_the_example(problem):
+    x, y = problem
+    w, found = leave_one_out(x, y, 0.01, np.arange(3))
+    share = 1 / (1 + np.exp(y * (x @ w)))  # the probability of the other sign
+    hessian = x.T @ (x * (share * (1 - share))[:, None]) / 60 + 0.01 * np.eye(3)
+    gradients = -(y * share)[:3, None] * x[:3]
+    np.testing.assert_allclose(found.predicted, np.linalg.solve(hessian, gradients.T).T / 60)
+
+
+def test_influence_predicts_retraining_better_the_larger_the_sample(problem):
     x, y = problem
     errors = []
     for copies in (1, 10):
@@ -40,7 +49,7 @@ def test_influence_foretells_retraining_better_the_larger_the_sample(problem):
         away = np.linalg.norm(found.predicted - found.retrained, axis=1)
         errors.append(np.median(away / np.linalg.norm(found.retrained, axis=1)))
     assert errors[0] < 0.1
-    # What is left out of the first order is of the second: relative errors fall as 1 / m.
+    # The error of the first order is of the second: relative errors fall as 1 / m.
     assert 6 < errors[0] / errors[1] < 14
 
 
