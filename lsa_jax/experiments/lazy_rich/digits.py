@@ -44,7 +44,7 @@ def _key(config: ml_collections.ConfigDict) -> str:
 
 def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTask:
     data = config.data
-    _place(config)  # only to refuse what does not fit, before anything is trained
+    _place(config)  # refuses an image that does not fit, before training
     sizes = {"num_train": data.num_train, "num_test": data.num_test}
     view = tasks.task_view(images.load(data.dataset, data_dir), "all", **sizes)
 
