@@ -57,11 +57,8 @@ def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTas
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, DigitsTask]:
     """Reads the images that the points need, once for each way of preparing them."""
-    return {key: _read(config, data_dir) for key, config in _configs(points).items()}
-
-
-def _configs(points: list[Point]) -> dict[str, ml_collections.ConfigDict]:
-    return {_key(point.config): point.config for point in points}
+    configs = {_key(point.config): point.config for point in points}
+    return {key: _read(config, data_dir) for key, config in configs.items()}
 
 
 def task_of(point: Point, data: dict[str, DigitsTask]) -> DigitsTask:
