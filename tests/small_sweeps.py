@@ -1,4 +1,4 @@
-"""Sweeps of a few small runs, as tests of several experiments make them."""
+"""Sweeps of a few small runs, for tests of several experiments."""
 
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -8,7 +8,7 @@ def maker(settings, small):
     """Returns a function of fields, with __ for dots, to a configuration and its points.
 
     Args:
-        settings: an experiment's module of settings.
+        settings: of an experiment, a `Settings`.
         small: fields that are always set.
     """
 

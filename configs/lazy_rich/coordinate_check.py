@@ -5,8 +5,8 @@ r"""The coordinate check: change of activations in four steps against the width.
 
 Flat in muP, for SGD and for Adam; in the standard parameterisation it grows with the width, and in
 the NTK parameterisation that of features falls under SGD. Digits, a CNN of two convolutions (32 and
-64 channels at width factor 1); what is trained is f - f_0. ":small" has half of the channels and
-fewer seeds. Both run on a CPU.
+64 channels at width factor 1), trained as f - f_0. ":small" has half of the channels and fewer
+seeds. Both run on a CPU.
 """
 
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS

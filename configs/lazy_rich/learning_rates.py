@@ -5,12 +5,12 @@ r"""The best learning rate over widths 1 to 16: does it stay in muP, and fall in
 
 scikit-learn's digits, two hidden layers of 64 units at width factor 1, Adam for 5 epochs at rates
 in factors of sqrt(2) that fall to zero along a cosine. Where it stays, a rate found at width 1 is
-the rate at width 16. The report's module says how the best rate is read off and what is claimed;
-that, the rates and eight seeds (":small") were chosen on made-up curves. Width and schedule were
-chosen after other runs, by what moved least in muP; the claims' thresholds were not.
+the rate at width 16. The definition of the best rate is in the experiment's claims; the definition,
+the rates and eight seeds (":small") were chosen on made-up curves. Width and schedule were chosen
+after other runs, as they moved least in muP; the claims' thresholds were not.
 
 ":small": width factors 1, 4 and 16. ":sgd": the same by gradient descent without momentum.
-":narrow" is it from a base of 8 units, ":constant" at constant rates. All run on a CPU.
+":narrow" has a base of 8 units, ":constant" constant rates. All run on a CPU.
 """
 
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS

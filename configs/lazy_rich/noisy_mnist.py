@@ -1,4 +1,4 @@
-r"""MNIST at a random place in noise: a kernel that learns, beside its published accuracy and time.
+r"""MNIST at a random place in noise: a kernel that learns, next to its published accuracy and time.
 
     python -m launch.sweep --config=configs/lazy_rich/noisy_mnist.py --data_dir=DIR \
         --workdir=runs/noisy_mnist

@@ -10,7 +10,7 @@ with its NTK at the start and after training, with a wide NTK (of infinite width
 filters for the sparse signal, where the infinite one takes k^2 operations a pair) and with the
 recursive feature machine over the wide one. DIR holds mnist/.
 
-Said beforehand: the NTK after training is nearer to the network than to the best fixed kernel on
+Expected before: the NTK after training is nearer to the network than to the best fixed kernel on
 all data; the recursive feature machine is on the sparse signal and on hidden patterns, where few
 directions decide, and is not on figure 6 and F + 0.3 G(F).
 

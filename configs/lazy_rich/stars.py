@@ -1,4 +1,4 @@
-"""Stars in noise: a kernel that learns to find a shape at any place, beside its published accuracy.
+"""Stars in noise: a kernel learns to find a shape at any place, next to its published accuracy.
 
     python -m launch.sweep --config=configs/lazy_rich/stars.py --workdir=runs/stars
 

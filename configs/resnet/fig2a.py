@@ -1,11 +1,11 @@
-"""Figure 2 (a), Allen-Zhu and Li 2019: all layers trained, beside kernels, N = 500.
+"""Figure 2 (a), Allen-Zhu and Li 2019: all layers trained, and kernels, N = 500.
 
     python -m launch.sweep --config=configs/resnet/fig2a.py --workdir=runs/fig2a
 
 Test error against the width for three-layer ResNet, three- and two-layer networks: every layer
 trained, the last alone (conjugate kernel), and the NTK, each by SGD with the best of a grid of
-learning rates and weight decays; beside them the kernels solved exactly, at width 200 and infinite.
-Trained networks have three seeds, each with its own search, kernels one. The paper does not say
+learning rates and weight decays; and the kernels solved exactly, at width 200 and infinite.
+Trained networks have three seeds, each with its own search, kernels one. The paper leaves open
 whether it reports the last or the best epoch; both are reported.
 
 Initial matrices have the paper's text's size (N(0, 1/m)) where they are m x m and its footnote's,

@@ -1,4 +1,4 @@
-"""Figure 2 (b), Allen-Zhu and Li 2019: hidden layers trained, beside kernels, N = 1,000.
+"""Figure 2 (b), Allen-Zhu and Li 2019: hidden layers trained, and kernels, N = 1,000.
 
     python -m launch.sweep --config=configs/resnet/fig2b.py --workdir=runs/fig2b
 

@@ -3,10 +3,10 @@
     python -m launch.sweep --config=configs/resnet/fig4a.py --workdir=runs/fig4a
 
 y = d^3 x_1 ... x_6 and N = 5,000: Frobenius norm against error of networks made by hand, and of
-everything that SGD finds over widths, learning rates and weight decays. The full widths, to
+all that SGD finds over widths, learning rates and weight decays. The full widths, to
 100,000, need a GPU. For a CPU: ":width_2000" has those to 2,000, and all of the rest; ":width_200"
 has that width alone, ten times; ":small" has widths 200 and 500 and 8 settings. Test errors of the
-last two are on 20,000 examples; those of networks made by hand are exact, over all inputs.
+last two are on 20,000 examples; networks made by hand have exact ones, over all inputs.
 """
 
 from lsa_jax.experiments.resnet.minimal_norm.settings import QUICK, SETTINGS
@@ -23,7 +23,7 @@ _SMALL = {
 
 _WIDTH_2000 = {"sweep.width": (200, 500, 1000, 2000)}
 
-# What SGD finds at one width varies with the seed, as training is chaotic.
+# Results of SGD at one width vary with the seed, as training is chaotic.
 _WIDTH_200 = {"num_test": 20_000, "sweep.width": (200,), "sweep.seed": tuple(range(10))}
 
 get_config = configurations(

@@ -3,9 +3,9 @@ r"""Allen-Zhu and Li 2019, section 3: the base signal is learned first, then the
     python -m launch.sweep --config=configs/resnet/forward_learning.py \
         --workdir=runs/forward_learning
 
-The winner of a search as in figure 2 (a) is trained once more and looked at every few epochs: how
-well the first layer's features give F by a linear read-out, and how much of F and of G(F) is in the
-outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
+The winner of a search as in figure 2 (a) is trained once more and measured every few epochs: the
+error of a linear read-out of F from the first layer's features, and the shares of F and of G(F) in
+the outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
 
 Three seeds of the networks, one of the NTK; ":small" has fewer candidates. Both run on a CPU.
 """

@@ -5,8 +5,8 @@
 SGD gets to a risk of order alpha^4, with more examples the smaller alpha is; an answer that has F
 right and knows nothing of G has k alpha^2. The theorem's constant, (k p_G C_s(G))^4, is far above
 any error here, so the claim takes the least that it can be, 1. N is 1,000, as in figure 3, and
-4,000. Exponents between neighbouring alphas are measured: of 4 where the bound is what limits the
-error, of 0 where that is what is missed of F, or the end of training.
+4,000. Exponents between neighbouring alphas are measured: 4 where the bound limits the error, 0
+where the missed part of F or the end of training does.
 
 Five seeds, six alphas; ":small" has three of each, and fewer candidates. Both run on a CPU.
 """

@@ -1,1 +1,1 @@
-"""Lazy or rich: what learns features, on the data of all papers."""
+"""Lazy or rich: networks and kernels that learn features, on the data of all papers."""

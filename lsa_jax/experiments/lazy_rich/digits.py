@@ -44,7 +44,7 @@ def _key(config: ml_collections.ConfigDict) -> str:
 
 def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTask:
     data = config.data
-    _place(config)  # only to refuse what does not fit, before anything is trained
+    _place(config)  # refuses an image that does not fit, before training
     sizes = {"num_train": data.num_train, "num_test": data.num_test}
     view = tasks.task_view(images.load(data.dataset, data_dir), "all", **sizes)
 
@@ -57,11 +57,8 @@ def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTas
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, DigitsTask]:
     """Reads the images that the points need, once for each way of preparing them."""
-    return {key: _read(config, data_dir) for key, config in _configs(points).items()}
-
-
-def _configs(points: list[Point]) -> dict[str, ml_collections.ConfigDict]:
-    return {_key(point.config): point.config for point in points}
+    configs = {_key(point.config): point.config for point in points}
+    return {key: _read(config, data_dir) for key, config in configs.items()}
 
 
 def task_of(point: Point, data: dict[str, DigitsTask]) -> DigitsTask:

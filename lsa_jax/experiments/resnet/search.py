@@ -54,29 +54,17 @@ class Rung(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How candidates are trained and when they are compared.
-
-    Attributes:
-        num_train: training examples.
-        num_test: test examples.
-        epochs: passes over the training examples.
-        batch_size: examples a step.
-        momentum: of SGD.
-        fall_epoch: epochs after which the learning rate is divided by 10.
-        eval_every: epochs between evaluations; rungs and the last epoch are evaluated too.
-        rungs: where candidates are dropped, epochs increasing.
-        hopeless: a rung drops candidates with a test error above it.
-    """
+    """How candidates are trained and when they are compared."""
 
     num_train: int
     num_test: int
     epochs: int
     batch_size: int
     momentum: float
-    fall_epoch: int
-    eval_every: int
-    rungs: tuple[Rung, ...]
-    hopeless: float
+    fall_epoch: int  # after which the learning rate is divided by 10
+    eval_every: int  # epochs; rungs and the last epoch are evaluated too
+    rungs: tuple[Rung, ...]  # epochs increasing
+    hopeless: float  # test error above which a rung drops candidates
 
     @classmethod
     def of(
@@ -99,27 +87,16 @@ class Plan(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """Result of a search.
+    """Result of a search of c candidates with e evaluations."""
 
-    Attributes:
-        best: the winner's place among the candidates; None where none reached the end.
-        params: [candidates, ...], the parameters at each candidate's last rung or at the end.
-        epochs: [e] of the evaluations.
-        train_error: [e, candidates]; NaN from where a candidate was dropped.
-        test_error: [e, candidates].
-        trained: [candidates], epochs that each was trained for, to its last finite loss.
-        measured: measures of the winner, one row for each epoch at which they were taken.
-        cost: of measuring all candidates; None where nothing was measured.
-    """
-
-    best: int | None
-    params: PyTree
-    epochs: list[int]
-    train_error: Float[np.ndarray, "e c"]
+    best: int | None  # the winner's place; None where no candidate reached the end
+    params: PyTree  # [c, ...] at each candidate's last rung or at the end
+    epochs: list[int]  # of the evaluations
+    train_error: Float[np.ndarray, "e c"]  # NaN from where a candidate was dropped
     test_error: Float[np.ndarray, "e c"]
-    trained: Int[np.ndarray, " c"]
-    measured: list[dict[str, float]]
-    cost: Cost | None
+    trained: Int[np.ndarray, " c"]  # epochs, to the last finite loss
+    measured: list[dict[str, float]]  # of the winner, a row an epoch
+    cost: Cost | None  # of measuring all candidates
 
 
 class _Candidates(NamedTuple):
@@ -186,8 +163,8 @@ class Search:
 
         Args:
             apply: `(params, inputs) -> outputs [n, k]`, trained by the squared error.
-            plan: how long, and when candidates are dropped.
-            frozen: top-level entries of the parameters that stay.
+            plan: of the search.
+            frozen: top-level entries of the parameters that are not trained.
             fetch: as in `training.Source`; None takes rows of a `Dataset`.
         """
         self._apply, self._plan, self._frozen = apply, plan, frozen

@@ -10,22 +10,20 @@ With s the ReLU, h = s(Wx + b1) and m the width:
 | "3resnet" | A h + A s(V A h + b2) | V of m x k; A is also the output's |
 | "3resnet_full" | A h + A s(U h + b2) | U of m x m |
 
-All ways to train one of them (every layer, hidden layers, last layer, linearised) start from the
-same parameters, a flat dictionary of "w", "b1", "u", "v", "r", "b2", "a" as far as the net has
-them. Matrices are stored so that they multiply rows from the right.
+Parameters are a flat dictionary of "w", "b1", "u", "v", "r", "b2", "a", as far as the net has them.
+Matrices are stored so that they multiply rows from the right.
 
 Initialisation: every entry, biases too, is Gaussian with mean 0 and standard deviation
 1/sqrt(m) for "width", 1/sqrt(fan_in) for "fan_in" and 1/(sqrt(fan_in) + sqrt(fan_out)) for
 "fans", where a bias counts as a weight of its layer. "mixed" is "width" for U and its biases,
 which "fans" makes half as large, and "fans" for all others.
 
-Kernels do not exist for "fan_in": with the others the gradients' products stay finite as m
-grows, and `kernel` is their limit, for parameters that all learn at one rate. get="nngp" is the
-limit of the products of last-layer features, the conjugate kernel; the outputs' covariance is
-1/m of it. The limit for "fans" is another one where there is an m x m matrix. But for "width"
-limits are reached slowly, with an error of order sqrt(d/m).
-What passes a bottleneck of k << m is of size sqrt(k) / m, beside biases of size 1 / sqrt(m): in
-the limit nothing passes. "3resnet" is then a two-layer network beside constants, and
+`kernel` is the limit of the gradients' products as m grows, for parameters that all learn at one
+rate; there is none for "fan_in". get="nngp" is the limit of the products of last-layer features,
+the conjugate kernel; the outputs' covariance is 1/m of it. With an m x m matrix, "fans" has another
+limit than "width". Except for "width" limits are reached slowly, with an error of order sqrt(d/m).
+The signal behind a bottleneck of k << m has size sqrt(k) / m, compared with biases of 1 / sqrt(m):
+it vanishes in the limit. "3resnet" is then a two-layer network plus constants, and
 "3layer_bottleneck" is constant, so its kernel is None.
 """
 
@@ -112,7 +110,7 @@ def first_features(params: Params, inputs: Float[Array, "n d"]) -> Float[Array, 
 
 
 def last_features(net: str, params: Params, inputs: Float[Array, "n d"]) -> Float[Array, "n m"]:
-    """Returns what the output layer A reads. Of "3resnet" it depends on A itself."""
+    """Returns the inputs of the output layer A; of "3resnet" they depend on A itself."""
     h = first_features(params, inputs)
     if net == "2layer":
         return h
@@ -172,7 +170,7 @@ def _limit(
     if net == "2layer":
         return s1 if get == "nngp" else s1 + d1 * k0
     if net == "3resnet":
-        # V A h vanishes beside b2, whose ReLU has mean 1 / sqrt(2 pi) and second moment 1 / 2.
+        # V A h vanishes; the ReLU of b2 has mean 1 / sqrt(2 pi) and second moment 1 / 2.
         features = s1 + 1 / 2 + _means(v1, v2, jnp.ones_like(v1), jnp.ones_like(v2))
         return features if get == "nngp" else features + 1 / 2 + d1 * k0
     k1, u1, u2 = s1 + 1, v1 / 2 + 1, v2 / 2 + 1

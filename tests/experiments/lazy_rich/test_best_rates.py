@@ -113,7 +113,7 @@ def parabolas(bests, curvature=0.05):
 
 
 def reported(table, tmp_path, **fields):
-    """Returns the report on results, whose sweep is what they have."""
+    """Returns the report on results of a sweep that has all of them."""
     axes = {f"sweep.{n}": tuple(sorted(set(table[n].tolist()))) for n in ("seed", "width_factor")}
     axes["sweep.learning_rate"] = tuple((2.0**OCTAVES).tolist())
     return make_report(set_fields(SETTINGS.default_config(), axes | fields), table, tmp_path)

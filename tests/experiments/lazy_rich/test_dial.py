@@ -14,6 +14,7 @@ from lsa_jax.experiments.lazy_rich.dial import experiment as dial
 from lsa_jax.experiments.lazy_rich.dial.settings import SETTINGS
 from lsa_jax.experiments.lazy_rich.learning_rates import experiment as learning_rates
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS as RATES
+from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training import measures
@@ -46,6 +47,37 @@ def test_rates_fall_with_small_scales_and_with_the_width_of_the_standard_one():
     assert rate("standard", 4, 16.0) == pytest.approx(0.025)
     assert rate("mup", 4, 16.0) == rate("mup", 1, 1.0) == pytest.approx(0.1)
     assert rate("ntk", 4, 0.25) == pytest.approx(2.0)
+
+
+def test_the_coordinate_check_s_rate_of_sgd_has_a_factor_in_the_ntk_parameterisation():
+    fields = {"rates.sgd": 0.5, "rates.adam": 0.25, "ntk_factor": 3.0, "width_factor": 8}
+    for optimizer, name, rate in (
+        ("sgd", "ntk", 1.5),
+        ("sgd", "mup", 0.5),
+        ("adam", "ntk", 0.25),
+        ("adam", "standard", 0.25),
+    ):
+        own = fields | {"optimizer": optimizer, "parameterization": name}
+        config = set_fields(COORDINATES.default_config(), own)
+        assert coordinate_check.rate_of(config) == pytest.approx(rate)
+
+
+def test_the_dial_trains_networks_at_their_scale_and_linearisations_at_infinity(
+    tmp_path, monkeypatch
+):
+    given = []
+
+    def train(group, task, rates, directory, progress, **options):
+        given.append((len(group), rates, *options.values()))
+        return [Outcome({"weight_movement/a": 1.0, "weight_movement/b": 4.0}, []) for _ in group]
+
+    monkeypatch.setattr(digits, "train", train)
+    own = (("network", 1), ("network", 2), ("linearized", 1))
+    sweep = [{"learner": name, "output_scale": 0.5, "seed": seed} for name, seed in own]
+    _, _, found = run(dial, SETTINGS, sweep, tmp_path, **{"rates.standard": 0.2})
+    measures = SETTINGS.default_config().measures
+    assert given == [(2, [0.1, 0.1], 0.5, measures), (1, [0.1], np.inf, ())]
+    assert found[0].metrics["weight_movement"] == 2.5 and found[0].metrics["num_test"] == 12
 
 
 def test_measures_of_layers_have_their_mean_too():

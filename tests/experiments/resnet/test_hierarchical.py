@@ -10,7 +10,7 @@ from small_sweeps import maker
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, signals, tasks
 from lsa_jax.experiments.resnet.search import Rung, SearchResult
-from lsa_jax.experiments.resnet.shallow import last_features, shallow
+from lsa_jax.experiments.resnet.shallow import first_features, last_features, shallow
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
@@ -62,6 +62,26 @@ def test_a_watched_run_ends_with_the_errors_of_the_search_and_keeps_them(watched
     errors = curves.groupby("series")["first_layer_error"].nunique()
     assert errors.to_dict() == {"2layer(hidden)": 3, "2layer(ntk)": 1}  # a kernel's stay
     assert (folder / "hierarchical.png").stat().st_size > 0
+
+
+def test_watched_signals_are_those_of_the_start_in_the_first_row(watched):
+    config, _, folder = watched
+    curves = pd.read_csv(folder / "curves.csv")
+    first = curves[(curves["epoch"] == 0) & (curves["series"] == "2layer(hidden)")].iloc[0]
+    own = set_fields(config.copy_and_resolve_references(), {"net": "2layer", "width": 6})
+    task, probe, start = tasks.make_task(own), tasks.draw_probe(own), tasks.initial_params(own)
+    base, composite = tasks.signals(task.hierarchy, task.test.inputs)
+    outputs = tasks.make_network(own).apply(start, task.test.inputs)
+    features = [first_features(start, x) for x in (probe.inputs, task.test.inputs)]
+    probe_base = tasks.signals(task.hierarchy, probe.inputs)[0]
+    expected = {
+        "base_error": signals.share_missed(outputs, base),
+        "composite_error": signals.share_missed(outputs, composite),
+        "first_layer_error": signals.readout_error(features[0], probe_base, features[1], base),
+        "test_error": jnp.mean(jnp.sum((outputs - base - composite) ** 2, axis=1)),
+    }
+    for name, value in expected.items():
+        assert first[name] == pytest.approx(float(value), rel=1e-3)
 
 
 def test_kernels_have_rates_of_their_own():
@@ -152,15 +172,6 @@ def test_a_signal_is_learned_at_the_first_epoch_that_misses_half_or_less(monkeyp
         assert outcome.history == rows
     winner = {name: values.tolist() for name, values in seen[0][-1].items()}
     assert winner == {"learning_rate": [0.25], "weight_decay": [0.1]}
-
-
-def test_targets_are_parities_or_smooth(key):
-    x = jax.random.rademacher(key, (50, 8), jnp.float32)
-    parity, smooth = (
-        np.asarray(tasks.make_hierarchy(configure(target=target)).base(x))
-        for target in ("parity", "smooth")
-    )
-    assert set(np.unique(np.abs(parity))) == {1.0} and len(np.unique(np.abs(smooth))) > 2
 
 
 def test_learners_train_the_parts_they_are_named_after(key):
@@ -279,7 +290,9 @@ def test_the_exact_last_layer_is_least_squares_on_features():
     assert kept * variance == pytest.approx(error, rel=0.01)
 
 
-@pytest.mark.parametrize("learner", ["gaussian", "arc_cosine", "ntk_infinite"])
+@pytest.mark.parametrize(
+    "learner", ["gaussian", "arc_cosine", "ntk_infinite", "conjugate_infinite"]
+)
 def test_every_bandwidth_and_ridge_of_a_kernel_is_tried(learner):
     sizes = {"num_train": 6, "num_test": 30, "ridges": (1e-6, 1e6), "bandwidths": (0.5, 1.0)}
     config = configure(net="2layer", learner=learner, **sizes)
@@ -287,10 +300,17 @@ def test_every_bandwidth_and_ridge_of_a_kernel_is_tried(learner):
     bandwidths = (0.5, 1.0) if learner == "gaussian" else (None,)
     tried = [(row["bandwidth"], row["ridge"]) for row in history]
     assert tried == [(b, r) for b in bandwidths for r in config.ridges]
-    train, test = (np.asarray(part.targets) for part in tasks.make_task(config)[1:])
+    (x, train), (x_test, test) = (map(np.asarray, part) for part in tasks.make_task(config)[1:])
     means = np.mean(np.sum((test - train.mean(axis=0)) ** 2, axis=1))
     for row in history[1::2]:  # a large ridge leaves the mean of the targets
         assert row["test_error"] == pytest.approx(means, rel=1e-3)
+    if learner.endswith("infinite"):
+        get = "ntk" if learner == "ntk_infinite" else "nngp"
+        kernel = shallow("2layer", 6, 4, init="mixed").kernel
+        gram, cross = (np.asarray(kernel(a, x, get=get), float) for a in (x, x_test))
+        solved = np.linalg.solve(gram, train - train.mean(axis=0))
+        squares = (train.mean(axis=0) + cross @ solved - test) ** 2
+        assert history[0]["test_error"] == pytest.approx(squares.sum(axis=1).mean(), rel=0.01)
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])

@@ -81,11 +81,9 @@ def make_check(
 def _course(group: list[Point], task: DigitsTask, checks: list[Check]) -> Course | None:
     """Returns the measures at the start and after the last step; None if there are none."""
     config = group[0].config
-    if not config.measures:
-        return None
     start, params = (
-        jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
-        for trees in zip(*((check.start, check.params) for check in checks), strict=True)
+        jax.tree.map(lambda *leaves: np.stack(leaves), *(getattr(one, name) for one in checks))
+        for name in ("start", "params")
     )
 
     def fetch(replica: int, index: Array) -> Dataset:
@@ -120,8 +118,7 @@ def run(
     for done, point in enumerate(group, start=1):
         found.append(check(digits.run_key(point.config), digits.data_key(point.config)))
         progress(done / len(group))
-    course = _course(group, task, found)
-    outcomes = []
+    course, outcomes = _course(group, task, found), []
     for replica, one in enumerate(found):
         outcome = Outcome({f"change/{k}": float(v) for k, v in one.change.items()}, [])
         if not np.isfinite(list(outcome.metrics.values())).all():

@@ -1,4 +1,4 @@
-"""Settings: a network between its linearisation and what it learns, by output scale and width."""
+"""Settings: a network between lazy and rich, by output scale and width."""
 
 import ml_collections
 
@@ -26,8 +26,8 @@ for _name, _default in (("measures", MEASURES), ("measured_examples", 64)):
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("From lazy to rich", text(), "heading of the report"),
-    "learner": Field("network", one_of(*LEARNERS), "who learns"),
-    "output_scale": Field(1.0, _ALPHA, "alpha: what is trained is alpha (f - f_0)"),
+    "learner": Field("network", one_of(*LEARNERS), "the learner"),
+    "output_scale": Field(1.0, _ALPHA, "alpha: trains alpha (f - f_0)"),
     "dial": Field("output_scale", one_of("output_scale", "width"), "the curve of a point"),
     **DATA,
     **NETWORK,

@@ -29,8 +29,8 @@ _TASK, _LEARNER, _SEED, _SIZE = one_of(*TASKS), one_of(*LEARNERS), integer(0), i
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Lazy or rich on the papers' data", text(), "heading of the report"),
-    "task": Field("figure3", _TASK, "whose data"),
-    "learner": Field("network", _LEARNER, "who learns"),
+    "task": Field("figure3", _TASK, "the paper's data"),
+    "learner": Field("network", _LEARNER, "the learner"),
     "seed": Field(0, _SEED, "draws the data, the network and its training"),
     # The sparse signal.
     "sparse.k": Field(1000, integer(3), "rows of noise"),
@@ -69,7 +69,7 @@ FIELDS: dict[str, Field] = {
     "rfm.points": Field(100, _SIZE, "training examples at which gradients are averaged"),
     **measure_fields(),
     # The axes of the sweep.
-    "sweep.task": Field(tuple(TASKS), tuple_of(_TASK), "whose data"),
+    "sweep.task": Field(tuple(TASKS), tuple_of(_TASK), "the paper's data"),
     "sweep.learner": Field(tuple(LEARNERS), tuple_of(_LEARNER), "learners"),
     "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),
 }

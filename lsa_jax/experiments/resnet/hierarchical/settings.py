@@ -1,4 +1,4 @@
-"""Settings: what a ResNet learns of a two-stage target.
+"""Settings: a ResNet, other networks and kernels on a two-stage target.
 
 Sources of the defaults: Allen-Zhu and Li (2019), section 8.1.
 """
@@ -42,8 +42,8 @@ FIELDS: dict[str, Field] = {
     "question": Field(
         "width",
         one_of("width", "beta", "alpha", "nets", "samples", "epochs"),
-        "the axis of the figure, and so the paper's claims: figure 2; figure 3; theorem 1; which "
-        "part of the net does it; theorem 2; what is learned when",
+        "axis of the figure and claims of the paper: figure 2; figure 3; theorem 1; which "
+        "part of the net does it; theorem 2; which signal is learned first",
     ),
     "seed": Field(0, _SEED, "draws examples, initial parameters and their order"),
     # The target.
@@ -56,12 +56,12 @@ FIELDS: dict[str, Field] = {
     "beta": Field(1.0, _BETA, "weight of F"),
     "num_train": Field(500, _SIZE, "N"),
     "num_test": Field(2000, _SIZE, "fresh examples that settings are chosen by and reported on"),
-    # The network and what of it is trained.
-    "net": Field("3resnet", one_of(*NETS, "none"), "see models.shallow; none for input kernels"),
+    # The network and its trained part.
+    "net": Field("3resnet", one_of(*NETS, "none"), "see resnet.shallow; none for input kernels"),
     "learner": Field("all", one_of(*LEARNERS), "see this module"),
     "width": Field(200, _WIDTH, "m"),
     "init": Field(
-        "mixed", one_of("width", "fan_in", "fans", "mixed"), "size of entries; see models.shallow"
+        "mixed", one_of("width", "fan_in", "fans", "mixed"), "size of entries; see resnet.shallow"
     ),
     # SGD and its search.
     "batch_size": Field(50, _SIZE, "examples a step"),

@@ -71,7 +71,7 @@ def _make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask, tes
     @jax.jit
     def measure(params: Any) -> dict[str, Array]:
         outputs = apply(params, inputs)
-        # A kernel's features are those of the initial network.
+        # A kernel has the initial network's features.
         moved = params if config.learner in ("all", "hidden") else initial
         of_probe, of_test = (first_features(moved, x) for x in (probe.inputs, task.test.inputs))
         return {

@@ -17,7 +17,6 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.hierarchical.settings import num_outputs
 from lsa_jax.experiments.resnet.shallow import last_features, shallow
 from lsa_jax.models.model import Model
@@ -59,37 +58,6 @@ def parities(
     return apply
 
 
-def paper_parities(
-    d: int,
-    base_degree: int,
-    composite_degree: int,
-    alpha: float,
-    beta: float = 1.0,
-    k: int | None = None,
-) -> Hierarchy:
-    """Returns F of the products of neighbours, and G of one product with alternating signs.
-
-    With p = base_degree and q = composite_degree, F_i = x_{(i-1)p+1} ... x_{ip} for i = 1 to k, and
-    G_i(y) = (-1)^i y_1 ... y_q. None takes all outputs that there are: k is the whole part of d/p.
-
-    Raises:
-        InputError: F has fewer outputs than G needs.
-
-    Source: Allen-Zhu and Li (2019), section 8.1, with d = 30, p = 2, q = 4, alpha = 0.3; and,
-    but for the signs, eq. 7.1 of the arXiv version, with p = 1 and q = k.
-    """
-    k = d // base_degree if k is None else k
-    if composite_degree > k:
-        raise InputError(
-            f"composite_degree is {composite_degree}; accepted: at most {k}, the outputs of a base "
-            f"signal of degree {base_degree} on d = {d} inputs"
-        )
-    base = np.arange(k * base_degree).reshape(k, base_degree)
-    composite = np.tile(np.arange(composite_degree), (k, 1))
-    signs = (-1.0) ** np.arange(1, k + 1)
-    return Hierarchy(parities(base, np.ones(k)), parities(composite, signs), alpha, beta)
-
-
 def polynomials(
     directions: Float[Array, "k c"], degree: int
 ) -> Callable[[Float[Array, "n c"]], Float[Array, "n k"]]:
@@ -107,26 +75,6 @@ def polynomials(
         return value / math.sqrt(math.factorial(degree))
 
     return apply
-
-
-def smooth_hierarchy(
-    key: Key[Array, ""],
-    d: int,
-    k: int,
-    base_degree: int,
-    composite_degree: int,
-    alpha: float,
-    beta: float = 1.0,
-) -> Hierarchy:
-    """Draws a hierarchy of polynomials of linear features, directions uniform on the sphere.
-
-    Source: Allen-Zhu and Li (2019), section 2: the concept class, here with one feature an output.
-    """
-    base = _unit_rows(jax.random.fold_in(key, _BASE), (k, d))
-    composite = _unit_rows(jax.random.fold_in(key, _COMPOSITE), (k, k))
-    return Hierarchy(
-        polynomials(base, base_degree), polynomials(composite, composite_degree), alpha, beta
-    )
 
 
 def signals(
@@ -168,13 +116,25 @@ def order_key(config: ml_collections.ConfigDict) -> Key[Array, ""]:
 
 
 def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
-    """Returns the target; smooth ones are drawn from the seed."""
-    degrees = (config.base_degree, config.composite_degree)
-    weights = (config.alpha, config.beta)
+    """Returns the target: the paper's parities, or polynomials drawn from the seed.
+
+    With p = base_degree and q = composite_degree, F_i = x_{(i-1)p+1} ... x_{ip} for i = 1 to k, and
+    G_i(y) = (-1)^i y_1 ... y_q. Polynomials are of linear features, with directions uniform on the
+    sphere.
+
+    Source: Allen-Zhu and Li (2019), section 8.1, with d = 30, p = 2, q = 4, alpha = 0.3; and,
+    except for the signs, eq. 7.1 of the arXiv version, with p = 1 and q = k. Polynomials: section
+    2, the concept class, here with one feature an output.
+    """
+    k, p, q = num_outputs(config), config.base_degree, config.composite_degree
     if config.target == "parity":
-        return paper_parities(config.d, *degrees, *weights, num_outputs(config))
-    key = _stream(config, _TARGET)
-    return smooth_hierarchy(key, config.d, num_outputs(config), *degrees, *weights)
+        base = parities(np.arange(k * p).reshape(k, p), np.ones(k))
+        composite = parities(np.tile(np.arange(q), (k, 1)), (-1.0) ** np.arange(1, k + 1))
+    else:
+        key = _stream(config, _TARGET)
+        base = polynomials(_unit_rows(jax.random.fold_in(key, _BASE), (k, config.d)), p)
+        composite = polynomials(_unit_rows(jax.random.fold_in(key, _COMPOSITE), (k, k)), q)
+    return Hierarchy(base, composite, config.alpha, config.beta)
 
 
 def _draw(config: ml_collections.ConfigDict, place: int, num_examples: int) -> Dataset:

@@ -86,7 +86,7 @@ def fit_small(
 
 
 def enlarge(small: Float[np.ndarray, "6 m"], d: int, width: int) -> Float[np.ndarray, "d M"]:
-    """Returns the network of d inputs and M neurons that computes what a small one does.
+    """Returns the network of d inputs and M neurons with the same function as a small one.
 
     Entries of x are of size 1/sqrt(d) instead of 1/sqrt(6), so weights grow by sqrt(d / 6); other
     inputs get weight 0. Of a neuron's c copies each has its weights times sqrt(M / m) / c. Copies

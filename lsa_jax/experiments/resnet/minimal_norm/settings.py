@@ -1,6 +1,6 @@
 """Settings: a network of small norm that SGD does not find.
 
-Sources of the defaults: Allen-Zhu and Li (2019), section 8.2; what it leaves open is ours.
+Sources of the defaults: Allen-Zhu and Li (2019), section 8.2; settings that it leaves open: ours.
 """
 
 from typing import Any
