@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.data._image_files import ImageSet
+from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.stability import experiment, samples
 from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm
