@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Key, Shaped
 
 from lsa_jax.arrays import random_key, real_array
 from lsa_jax.errors import InputError
+from lsa_jax.models._convolutions import with_own_convolutions
 from lsa_jax.models.model import Model, NoKernel, batch_of_one
 
 _NO_KERNEL = NoKernel("its layers are another library's")
@@ -125,6 +126,7 @@ def _model(
         run: `(params, inputs [n, ...], key or None) -> outputs [n, c]`.
         accepted: the accepted networks, for messages.
     """
+    own = with_own_convolutions(lambda params, x, key=None: run(params, x, key))
 
     def apply(
         params: Any,
@@ -135,7 +137,7 @@ def _model(
         key = None if key is None else random_key("key", key)
         mode = "evaluation" if key is None else "training"
         with _in_one_line(f"in {mode} the network fails on inputs {x.dtype} {x.shape}", accepted):
-            outputs = run(params, x, key)
+            outputs = own(*((params, x) if key is None else (params, x, key)))
         return _checked_outputs(outputs, x, accepted)
 
     def init(key: Key[Array, ""], input_shape: Any) -> Any:

@@ -165,13 +165,23 @@ def decide_all(claims: Iterable[Claim], runs: Runs) -> list[Row]:
 
 
 def holm(rows: Sequence[Row]) -> list[Row]:
-    """Marks the primary claims that hold after Holm's (1979) correction over all primary ones."""
+    """Marks the primary claims that hold after Holm's correction over all primary ones."""
     tested = [at for at, row in enumerate(rows) if row.primary and row.p is not None]
-    holds, going = set(), True
-    for rank, at in enumerate(sorted(tested, key=lambda at: rows[at].p)):
-        going = going and bool(rows[at].p <= TAIL / (len(tested) - rank))
-        holds |= {at} if going and rows[at].status == "shown" else set()
-    return [row._replace(holm=at in holds) if at in tested else row for at, row in enumerate(rows)]
+    rejected = dict(zip(tested, holm_rejects([rows[at].p for at in tested]), strict=True))
+    return [
+        row._replace(holm=rejected[at] and row.status == "shown") if at in rejected else row
+        for at, row in enumerate(rows)
+    ]
+
+
+def holm_rejects(p_values: Sequence[float]) -> list[bool]:
+    """Returns which hypotheses Holm's (1979) correction rejects, of one-sided tests at 2.5 %."""
+    order, rejected = np.argsort(p_values, kind="stable"), [False] * len(p_values)
+    for rank, place in enumerate(order):
+        if p_values[place] > TAIL / (len(p_values) - rank):
+            break
+        rejected[place] = True
+    return rejected
 
 
 def _conditioned(row: Row, claim: Claim, sample: Sample, runs: Runs) -> Row:

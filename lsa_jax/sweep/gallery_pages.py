@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lsa_jax.reporting import files, page, papers, reproduction
+from lsa_jax.reporting.claims import holm_rejects
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.machine import duration, kinds
 from lsa_jax.reporting.report import STATUSES
@@ -57,13 +58,28 @@ def _claims(sizes: Sequence[Item]) -> list[dict[str, Any]]:
     return parts
 
 
-def _counted(sizes: Sequence[Item]) -> Counter[str]:
-    """Returns the number of claims by status, each at the largest size that makes it.
+def _largest(sizes: Sequence[Item]) -> list[Mapping[str, Any]]:
+    """Returns each claim at the largest size that makes it.
 
     That is the published size, or else the one that took longest.
     """
     by_length = sorted(sizes, key=lambda item: (item.size == "full", item.seconds), reverse=True)
-    return Counter(at_sizes[0][1]["status"] for at_sizes in _by_claim(by_length))
+    return [at_sizes[0][1] for at_sizes in _by_claim(by_length)]
+
+
+def _correct(entries: Sequence[Entry]) -> None:
+    """Marks the primary claims of a work that hold after Holm's correction over the whole work.
+
+    Each claim counts at the largest size that makes it; at the others the mark is removed.
+    """
+    published = [[v.published for v in entry.variants if v.published] for entry in entries]
+    counted = [claim for sizes in published for claim in _largest(sizes)]
+    tested = [claim for claim in counted if claim.get("primary") and claim.get("p") is not None]
+    for claim in (claim for sizes in published for item in sizes for claim in item.sweep.claims):
+        claim["holm"] = None
+    rejected = holm_rejects([claim["p"] for claim in tested])
+    for claim, is_rejected in zip(tested, rejected, strict=True):
+        claim["holm"] = is_rejected and claim["status"] == "shown"
 
 
 def _machine(item: Item) -> str:
@@ -108,7 +124,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "claim": entry.claim[:1].upper() + entry.claim[1:],
         "sizes": [_size(v, v.published) for v in entry.variants if v.published],
         "claims": _claims(published),
-        "counted": _counted(published),
+        "counted": Counter(claim["status"] for claim in _largest(published)),
         "full": any(item.size == "full" for item in published),
         "not_run": [variant.config for variant in missing],
         "command": command(small),
@@ -117,7 +133,9 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def _paper(name: str, found: Sequence[Entry]) -> dict[str, Any]:
     """Returns the contents of the pages on a paper."""
-    entries = [_entry(entry) for entry in found if entry.paper == name]
+    own = [entry for entry in found if entry.paper == name]
+    _correct(own)
+    entries = list(map(_entry, own))
     claims = sum((entry["counted"] for entry in entries), Counter())
     return {
         "name": name,

@@ -181,7 +181,7 @@ class _Interpreter(NamedTuple):
         branch = _branch_of_this_platform(equation)
         if present and branch is not None:  # the first input is the platform
             return self.run(branch.jaxpr, branch.consts, inputs[1:], marks[1:])
-        results = _evaluate(around, equation, inputs)
+        results = evaluate_equation(around, equation, inputs)
         if not present:
             return results, [None] * len(results)
         if name in _PERMUTING and jnp.issubdtype(results[0].dtype, jnp.floating):
@@ -223,7 +223,7 @@ def _factor(equation: JaxprEqn, marks: Sequence[Scaled | None]) -> float | None:
     return float(other.val) if name == "mul" else 1 / float(other.val)
 
 
-def _evaluate(around: Jaxpr, equation: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
+def evaluate_equation(around: Jaxpr, equation: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
     """Evaluates an equation as a program of its own: the public way, the same in all versions."""
     atoms = zip(equation.invars, inputs, strict=True)
     given = {atom: value for atom, value in atoms if not isinstance(atom, Literal)}
