@@ -201,7 +201,7 @@ def _submit(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> st
     from launch._task import SlurmTask
 
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what it raises, too
+        with contextlib.redirect_stderr(io.StringIO()):  # submitit also prints its errors
             jobs = executor.map_array(SlurmTask(), commands)
     except (FailedJobError, FailedSubmissionError) as error:
         raise InputError(f"no job was made of {shlex.join(commands[0])}: {error}") from None

@@ -7,6 +7,8 @@ its dearest branch.
 
 import collections
 import math
+import statistics
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -238,6 +240,17 @@ def _size(variable: Any) -> int:
     aval = variable.aval
     itemsize = getattr(getattr(aval, "dtype", None), "itemsize", 0)
     return math.prod(getattr(aval, "shape", ())) * itemsize
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Returns the median seconds of three calls, after one that compiles."""
+    jax.block_until_ready(work())
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        jax.block_until_ready(work())
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 def count_flops(function: Callable, *forms: Any) -> float | None:

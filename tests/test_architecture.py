@@ -128,20 +128,21 @@ def test_functions_and_modules_are_short(copy):
 
 # Lines of Python a folder: a tenth more fails. Raise one where a new feature is worth its lines.
 BUDGET = {
-    "lsa_jax/experiments": 22_000,
-    "lsa_jax/kernels": 8_000,
-    "lsa_jax/training": 2_600,
-    "lsa_jax/models": 2_200,
-    "lsa_jax/data": 1_400,
-    "lsa_jax/_convolution": 400,
-    "lsa_jax/sweep": 2_000,
-    "lsa_jax/reporting": 3_500,
+    "lsa_jax/experiments": 22_800,
+    "lsa_jax/kernels": 8_700,
+    "lsa_jax/training": 3_350,
+    "lsa_jax/models": 2_000,
+    "lsa_jax/data": 2_350,
+    "lsa_jax/_convolution": 600,
+    "lsa_jax/diagnosis": 1_200,
+    "lsa_jax/sweep": 2_050,
+    "lsa_jax/reporting": 3_800,
     "lsa_jax/preflight": 850,
-    "lsa_jax": 44_000,
-    "launch": 1_950,
-    "benchmarks": 1_450,
-    "configs": 3_000,
-    "tests": 30_000,
+    "lsa_jax": 49_500,
+    "launch": 1_900,
+    "benchmarks": 1_400,
+    "configs": 3_050,
+    "tests": 31_500,
 }
 
 

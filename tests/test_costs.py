@@ -132,3 +132,14 @@ def test_what_a_gradient_keeps_is_counted_and_less_of_it_with_checkpoints():
         for wrap in (lambda f: f, jax.checkpoint)
     )
     assert 8 * 1600 <= less < plain / 3
+
+
+def test_the_time_of_work_leaves_out_its_first_call(monkeypatch):
+    taken, clock = [100.0, 1.0, 5.0, 2.0], [0.0]
+    monkeypatch.setattr(costs.time, "perf_counter", lambda: clock[0])
+
+    def work():
+        clock[0] += taken.pop(0)
+        return jnp.zeros(1)
+
+    assert costs.timed(work) == 2.0

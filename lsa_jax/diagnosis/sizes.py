@@ -1,15 +1,13 @@
 """How many examples, folds and seeds fit a budget of minutes."""
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from lsa_jax import kernels
+from lsa_jax import costs, kernels
 from lsa_jax.diagnosis import tasks
 from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.models.model import ExampleShape, Model
@@ -66,19 +64,9 @@ def measure_pace(model: Model, task: Task, loss: Callable, batch_size: int) -> P
     step = jax.jit(jax.grad(total))
     kernel = kernels.finite_kernel(model.apply, params)
     few = inputs[:_TILE]
-    of_step = _seconds(lambda: step(params, inputs[:batch_size], targets[:batch_size]))
+    of_step = costs.timed(lambda: step(params, inputs[:batch_size], targets[:batch_size]))
     # The evaluation after each epoch takes about half of the training.
-    return Pace(1.5 * of_step, _seconds(lambda: kernel(few, few)) / len(few) ** 2)
-
-
-def _seconds(work: Callable[[], Any]) -> float:
-    jax.block_until_ready(work())  # compiles
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        jax.block_until_ready(work())
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
+    return Pace(1.5 * of_step, costs.timed(lambda: kernel(few, few)) / len(few) ** 2)
 
 
 def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> tuple[float, float]:

@@ -1,1 +1,1 @@
-"""Reporting: what a run leaves on disk, tables, figures and the papers' numbers."""
+"""Reporting: files of runs, claims, tables, figures and pages."""

@@ -154,7 +154,7 @@ def read_record(workdir: Path) -> dict[str, Any]:
     """
     path, remedy = (
         workdir / "config.json",
-        "expected what a sweep writes there; take another folder",
+        "expected the record of a sweep; take another folder",
     )
     record = read_object(path, remedy)
     for name, kind in _RECORD.items():

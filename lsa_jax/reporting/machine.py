@@ -45,8 +45,8 @@ def kinds(devices: Iterable[str]) -> Counter[str]:
     """Returns how many devices there are of each kind.
 
     Args:
-        devices: as a sweep records them, such as "cuda:0 (NVIDIA H100)". What it records of tasks
-            on machines that are not known yet, such as "tasks of launch.groups", names no kind.
+        devices: from a sweep's record, such as "cuda:0 (NVIDIA H100)". Tasks on unknown machines,
+            such as "tasks of launch.groups", have no kind.
     """
     parts = (device.rpartition(" (") for device in devices)
     return Counter(kind.removesuffix(")") for _, parenthesis, kind in parts if parenthesis)

@@ -1,4 +1,4 @@
-"""What runs experiments: their settings, the points of a sweep, running and resuming them.
+"""Sweeps of experiments: their settings, the points of a sweep, running and resuming them.
 
 `sweep.run_config(config)` is all of it in one call, for notebooks.
 """

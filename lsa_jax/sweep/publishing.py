@@ -76,7 +76,7 @@ def _check(sweep: Sweep, folder: Path) -> None:
         due = len(files.read_json(folder / "config.json")["sweep"])
         raise InputError(
             f"{folder} has {due} run{'s' * (due != 1)}, not {fingerprints.POINTS} that its "
-            "configuration describes; accepted: what launch.sweep runs"
+            "configuration describes; accepted: a sweep of launch.sweep"
         )
 
 

@@ -73,7 +73,7 @@ def test_a_record_of_other_types_is_named_with_its_part(tmp_path, damage):
     assert files.read_record(tmp_path) == record
     files.write_json(path, record | damage)
     (name,) = damage
-    with pytest.raises(InputError, match=f"^{path} is damaged: {name} is .*; expected what a sw"):
+    with pytest.raises(InputError, match=f"^{path} is damaged: {name} is .*; expected the rec"):
         files.read_record(tmp_path)
 
 
