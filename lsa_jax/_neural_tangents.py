@@ -12,7 +12,7 @@ unchanged. An empty module stands in for `neural_tangents.experimental`.
 Repaired: `stax`, `linearize`, `batch`, `predict`, and `empirical_ntk_fn` with
 `NtkImplementation.JACOBIAN_CONTRACTION`, `NtkImplementation.NTK_VECTOR_PRODUCTS` or
 `NtkImplementation.STRUCTURED_DERIVATIVES`. The last rests on internals of JAX that are gone:
-`_linear_program` and what follows it does the same by public means, for networks that are made of
+`_linear_program` and the functions after it do the same by public means, for networks made of
 single operations (no branches or loops, as `lax.cond` or `lax.scan`).
 """
 
@@ -213,7 +213,7 @@ def _repair() -> None:
     _repair_structured_derivatives(empirical)
     prediction.sp = _replaced(scipy, linalg=_replaced(scipy.linalg, eigvalsh=_eigvalsh))
     # A solver is set up outside whatever is being traced. `eval_context` does not let it see traced
-    # kernels any more (UnexpectedTracerError); this public one evaluates what is known, and traces
+    # kernels any more (UnexpectedTracerError); this public one evaluates known values, and traces
     # the rest.
     core = _replaced(jax.core, eval_context=jax.ensure_compile_time_eval)
     prediction.jax = linear.jax = _replaced(jax, core=core)

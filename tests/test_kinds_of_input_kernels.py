@@ -16,7 +16,7 @@ from lsa_jax import arrays, kernels, models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.processes import ALONE
 
-# Users' arrays are not what annotations state: it is the package that has to refuse them.
+# Users' arrays do not follow annotations: the package has to refuse them.
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 # Small whole numbers above 0, which all types of numbers hold exactly.
@@ -167,7 +167,7 @@ SPECTRUM = kernels.eigendecompose(K)
 
 
 def theirs(x1, x2, get):
-    """Returns what a kernel function of neural-tangents does."""
+    """Stands for a kernel function of neural-tangents."""
     return linear(x1, x2)
 
 

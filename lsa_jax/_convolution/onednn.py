@@ -1,7 +1,7 @@
 """Convolution and its derivatives on a CPU by oneDNN, which jaxlib brings for processors of x86.
 
-XLA's own convolutions go through Eigen, which for few channels reaches a third of what oneDNN's
-kernels do, and leaves a core idle. XLA has a call for them that is not part of JAX's public
+XLA's own convolutions go through Eigen, which for few channels reaches a third of the speed of
+oneDNN's kernels, and leaves a core idle. XLA has a call for them that is not part of JAX's public
 interface, so it is made where it was tested alone (see `usable`). All three forms are convolutions
 forwards, as the call has no others, in layouts for which oneDNN has a fast kernel.
 """

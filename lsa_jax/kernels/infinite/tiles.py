@@ -51,7 +51,7 @@ def all_pairs(
 ) -> Float[Array, "n1 n2 ..."]:
     """Computes a matrix tile by tile.
 
-    Derivatives go through, and recompute each tile rather than keep what it held; not where
+    Derivatives go through, and recompute each tile to save memory; not where
     `symmetric` is an array.
 
     Args:

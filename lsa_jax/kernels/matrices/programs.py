@@ -172,9 +172,9 @@ def compile_tile(
     *prepare, between = map(compiled, lower(stages, x1, x2, dtype, tile_shape))
     *examples, pairs = (_memory_of(program.runtime_executable()) for program in (*prepare, between))
     held = tuple(memory.output_size_in_bytes for memory in examples)
-    beside = [memory.temp_size_in_bytes + memory.argument_size_in_bytes for memory in examples]
-    beside.append(pairs.temp_size_in_bytes + pairs.output_size_in_bytes)
-    return TileProgram(tile_shape, tuple(prepare), between, sum(held) + max(beside), held)
+    needs = [memory.temp_size_in_bytes + memory.argument_size_in_bytes for memory in examples]
+    needs.append(pairs.temp_size_in_bytes + pairs.output_size_in_bytes)
+    return TileProgram(tile_shape, tuple(prepare), between, sum(held) + max(needs), held)
 
 
 # A matrix of a few hundred examples takes some 200 ms, and XLA 2 to report a program's memory.
@@ -229,7 +229,7 @@ def _in_threads(program: TileProgram, devices: Sequence[jax.Device]) -> DevicePr
     def start(function: Callable, *arguments: Any) -> futures.Future[PyTree]:
         def run() -> PyTree:
             with jax.enable_x64(wide):  # each thread has its own
-                # A CPU computes in order what a thread starts, so the thread has to wait.
+                # A thread's operations run in order on a CPU, so the thread has to wait.
                 return jax.block_until_ready(function(*arguments))
 
         return pool.submit(run)

@@ -55,7 +55,7 @@ OTHERS = {
 
 
 def evaluated(apply):
-    """Runs the program; returns its outputs, and what is reported of dense layers and others."""
+    """Runs the program; returns the reports of dense layers and of others."""
     program, _ = trace(apply, WEIGHT, X.shape[1:], X.dtype)
     dense, others = [], []
 

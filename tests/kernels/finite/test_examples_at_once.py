@@ -12,7 +12,7 @@ def test_an_accelerator_differentiates_as_many_examples_at_a_time_as_its_memory_
     model = cnn(8)
     params = model.init(key, (28, 28, 3))
     x = jnp.ones((1, 28, 28, 3))
-    # In each output a derivative by all parameters, and at least what ReLUs give on the way.
+    # In each output a derivative by all parameters, and at least the ReLUs' outputs.
     each = 10 * (size_in_bytes(params) + 4 * (64 * 13**2 + 128 * 6**2))
 
     def at_once(memory):

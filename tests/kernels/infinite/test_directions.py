@@ -11,7 +11,7 @@ from lsa_jax.kernels.infinite.layouts import EQUAL_POSITIONS, PAIRS_OF_POSITIONS
 
 
 def backgrounds(n=200, size=784):
-    """Returns what standardised digits are like: ink in the middle, one number around it."""
+    """Returns inputs like standardised digits: ink in the middle, one number around it."""
     draw = np.random.default_rng(0)
     ink = draw.uniform(0, 2.8, (n, size)) * (draw.random((n, size)) < 0.4)
     around = abs(np.arange(size) - size / 2) > size / 8

@@ -83,7 +83,7 @@ def in_float64(kernel, *inputs, **settings):
 
 
 def assert_close(ours, expected, variances=None, tolerance=1e-5):
-    """Compares relative to what the Cauchy-Schwarz inequality allows."""
+    """Compares relative to the bound of the Cauchy-Schwarz inequality."""
     variances = np.diag(expected) if variances is None else variances
     scale = np.sqrt(np.outer(variances, variances))
     assert np.all(np.abs(ours - expected) <= tolerance * scale + 1e-30)

@@ -38,7 +38,7 @@ def pairs(rows, columns):
 
 
 def by_loops(rows, columns):
-    """Returns what `pairs` is for the pairs of two numbers, counted from 1."""
+    """Returns `pairs` of two lists of numbers, counted from 1."""
     entries = np.empty((rows, columns, 2, 2))
     for a in range(rows):
         for b in range(columns):

@@ -1,4 +1,4 @@
-"""Recursive feature machines: what they learn, and that they go on where they were."""
+"""Recursive feature machines: the rule, the learned directions, and resumption."""
 
 import jax
 import jax.numpy as jnp
