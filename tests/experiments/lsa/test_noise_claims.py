@@ -107,11 +107,11 @@ def test_decisions_on_gaps(accuracy, columns, status):
 
 def test_a_gap_is_undecided_where_noise_moves_all_accuracies_by_chance():
     rng, shown = np.random.default_rng(0), 0
-    for _ in range(20):
+    for _ in range(8):
         config = configure(**{"sweep.seed": (0, 1)})
         table = results(config, lambda **point: 0.7 + 0.03 * rng.normal(), num_test=2000)
         shown += rows_of(config, table)[0].status == "shown"
-    assert shown <= 2  # 2.5 % are expected
+    assert shown <= 1  # 2.5 % are expected
 
 
 def test_runs_that_are_missing_leave_the_gap_open():

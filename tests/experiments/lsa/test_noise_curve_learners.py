@@ -73,6 +73,10 @@ def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(followed, tmp
         assert outcome.metrics == followed.outcomes[point_id].metrics
     for point_id, outcome in run(points_of("ntk_trained"), tmp_path).items():
         assert outcome.metrics == followed.outcomes[point_id].metrics
+    kept = [outcome.outcomes for outcome in followed.outcomes.values()]
+    assert len({one.test for one in kept}) == 1 and kept[0].test
+    for one, outcome in zip(kept, followed.outcomes.values(), strict=True):
+        assert one.values.mean() == pytest.approx(outcome.metrics["test_accuracy"])
 
 
 def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
@@ -159,9 +163,10 @@ def test_a_recursive_feature_machine_learns_from_the_points_own_images(tmp_path)
     matrices = {f"gram_{update}.npy" for update in (1, 2, 3)}
     assert names == matrices | {"transform_1.npy", "transform_2.npy"}
     assert run(points, tmp_path)[point.id].metrics == outcome.metrics
-    assert run(points_of("rfm", **fields | {"rfm.every_update": False})[:1], tmp_path / "last")[
-        point.id
-    ].metrics["test_accuracy"] == pytest.approx(outcome.metrics["test_accuracy"])
+    alone = points_of("rfm", **fields | {"rfm.every_update": False})[:1]
+    last = run(alone, tmp_path / "last")[point.id].metrics
+    for name in ("test_accuracy", "train_accuracy"):
+        assert last[name] == outcome.metrics[name]
 
 
 def test_without_updates_a_recursive_feature_machine_is_the_infinite_ntk(tmp_path):

@@ -131,7 +131,7 @@ def test_margins_agree_with_the_plain_ones_at_the_size_of_the_figure(key, b):
 @pytest.mark.parametrize("b", [-0.3, 0.0])
 def test_accuracy_with_one_noise_row_is_the_closed_form(key, b):
     # The margin is phi_b(c) + phi_b(z): positive for c > -b just where z > -c.
-    w, sigma, n = np.array([0.5, 0.4, 0.0]), 1.2, 200_000
+    w, sigma, n = np.array([0.5, 0.4, 0.0]), 1.2, 50_000
     margins = compiled("shortcut", 1, n)[1](key, to_float32(Params(w, b)), jnp.float32(sigma))
     wanted = scipy.stats.norm.cdf(0.5 / (sigma * np.linalg.norm(w)))
     error = math.sqrt(wanted * (1 - wanted) / n)

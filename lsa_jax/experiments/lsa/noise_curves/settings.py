@@ -298,4 +298,3 @@ _LEARNER_RULES = (
 
 TRAINING_RULES = NETWORK_RULES + _rules_of_training("network")
 SETTINGS = Settings(FIELDS, sweep, _FIGURE_RULES + NETWORK_RULES + _LEARNER_RULES)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
