@@ -66,7 +66,7 @@ def test_percentages_are_relative_to_the_same_seed_without_noise():
 
 
 def test_gaps_are_corrected_for_chance_and_paired_by_seed():
-    """Of what is above 50 %, the network keeps 92.5 % and the kernel a third."""
+    """Of its accuracy above 50 % the network keeps 92.5 % and the kernel a third."""
     moved = [-0.05, 0.0, 0.05]
 
     def accuracy(learner, noise, seed, **point):

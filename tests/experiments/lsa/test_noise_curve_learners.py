@@ -123,7 +123,7 @@ def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(
     monkeypatch.setattr(training, "make_optimizer", make)
     experiment.make_optimizer(point.config.network, 1, trained, (16, 16, 1))
     factors = given["rate_factors"]
-    assert set(factors) == {"moved"}  # what is frozen has no rate
+    assert set(factors) == {"moved"}  # frozen parameters have no rate
     rates = {layer: float(factor["weight"]) for layer, factor in factors["moved"].items()}
     assert rates == {"Conv_0": 4, "Conv_1": 1, "Dense_0": 1 / 4}
 

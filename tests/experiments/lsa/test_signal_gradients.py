@@ -194,7 +194,7 @@ def test_an_unaligned_signal_is_one_stretch_of_the_vector_seen_through_windows(k
         (entries,) = np.nonzero(vector)
         np.testing.assert_array_equal(entries, entries[0] + np.arange(len(entries)))
         np.testing.assert_allclose(vector[entries], target * signal[: len(entries)])
-        assert len(entries) == d or entries[-1] >= k * d  # what no window reaches
+        assert len(entries) == d or entries[-1] >= k * d  # the end that no window reaches
         starts.append(entries[0])
     assert len(set(np.mod(starts, d))) == d  # not aligned with rows
     loud = np.asarray(draw_examples(config, key, jnp.float32(0.3)).inputs)
