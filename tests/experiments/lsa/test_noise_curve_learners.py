@@ -99,16 +99,13 @@ def test_at_a_large_output_scale_the_networks_kernel_stays(tmp_path):
     assert after["train_accuracy"] == before["train_accuracy"]
 
 
+@pytest.mark.parametrize(("width", "wanted"), [(1, (1, 1, 1)), (4, (4, 1, 1 / 4))])
 def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(
-    followed, tmp_path, monkeypatch
+    monkeypatch, width, wanted
 ):
-    mup = run(points_of("network", **{"network.parameterization": "mup"}), tmp_path)
-    for point_id, outcome in mup.items():
-        assert outcome.metrics == followed.alone[point_id].metrics
-    fields = {"network.parameterization": "mup", "network.output_scale": 2.0, "width_factor": 4}
-    (point,) = make_small([{"noise": 0.5}], **fields)
+    fields = {"network.parameterization": "mup", "network.output_scale": 2.0}
+    (point,) = make_small([{"noise": 0.5}], width_factor=width, **fields)
     model = experiment.build_model(point.config, "network", 10)
-    trained = learners.trained_network(model, point.config.network)
     given = {}
 
     def make(*_, **options):
@@ -116,11 +113,18 @@ def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(
         return optax.identity()
 
     monkeypatch.setattr(training, "make_optimizer", make)
+    trained = learners.trained_network(model, point.config.network)
     experiment.make_optimizer(point.config.network, 1, trained, (16, 16, 1))
     factors = given["rate_factors"]
     assert set(factors) == {"moved"}  # frozen parameters have no rate
     rates = {layer: float(factor["weight"]) for layer, factor in factors["moved"].items()}
-    assert rates == {"Conv_0": 4, "Conv_1": 1, "Dense_0": 1 / 4}
+    assert rates == dict(zip(("Conv_0", "Conv_1", "Dense_0"), wanted, strict=True))
+    if width == 1:
+        (standard,) = make_small([{"noise": 0.5}])
+        other = experiment.build_model(standard.config, "network", 10)
+        key = jax.random.key(0)
+        starts = [one.init(key, (16, 16, 1)) for one in (model, other)]
+        jax.tree.map(np.testing.assert_array_equal, *starts)
 
 
 def test_a_recursive_feature_machine_learns_from_the_points_own_images(tmp_path):
