@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from lsa_jax import experiments
-from lsa_jax.experiments.lsa.noise_curves import families, learners, settings
+from lsa_jax.experiments.lsa.noise_curves import families, learners
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.reporting.conditions import FITTED
 from lsa_jax.sweep.registry import load_settings
 from lsa_jax.sweep.variants import set_fields

@@ -10,7 +10,7 @@ import pytest
 
 from launch import _cli
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.sweep.variants import set_fields
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ import pytest
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.sweep import points
 from lsa_jax.sweep.fields import Field, Rule, Settings, check, parse, product, product_of
 from lsa_jax.sweep.variants import set_fields

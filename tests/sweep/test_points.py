@@ -4,7 +4,7 @@ import ml_collections
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.lemmas import settings as lemmas_settings
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as lemmas_settings
 from lsa_jax.reporting import files
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.fields import product

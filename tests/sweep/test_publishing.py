@@ -8,7 +8,7 @@ import pytest
 from published_sweeps import CLAIMS, RUNS, finish, kept_of, publish, remake
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.lemmas import settings
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
 from lsa_jax.reporting import files, gallery, reproduction
 from lsa_jax.sweep import fingerprints, kept, publishing
 
@@ -167,7 +167,7 @@ def test_results_larger_than_memory_are_refused(place, tmp_path, monkeypatch):
 
 
 CONFIG = """
-from lsa_jax.experiments.lsa.lemmas import settings
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
 from lsa_jax.sweep.variants import choose
 
 def get_config(variant="full"):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.lemmas import settings
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.sweep import reports

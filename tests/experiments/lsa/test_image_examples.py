@@ -1,4 +1,4 @@
-"""Examples: what is drawn is what learners are given."""
+"""Examples: the images that are drawn are the learners' images."""
 
 import numpy as np
 import pandas as pd

@@ -66,7 +66,7 @@ def test_percentages_are_relative_to_the_same_seed_without_noise():
 
 
 def test_gaps_are_corrected_for_chance_and_paired_by_seed():
-    """Of what is above 50 %, the network keeps 92.5 % and the kernel a third."""
+    """Of its accuracy above 50 % the network keeps 92.5 % and the kernel a third."""
     moved = [-0.05, 0.0, 0.05]
 
     def accuracy(learner, noise, seed, **point):
@@ -107,11 +107,11 @@ def test_decisions_on_gaps(accuracy, columns, status):
 
 def test_a_gap_is_undecided_where_noise_moves_all_accuracies_by_chance():
     rng, shown = np.random.default_rng(0), 0
-    for _ in range(20):
+    for _ in range(8):
         config = configure(**{"sweep.seed": (0, 1)})
         table = results(config, lambda **point: 0.7 + 0.03 * rng.normal(), num_test=2000)
         shown += rows_of(config, table)[0].status == "shown"
-    assert shown <= 2  # 2.5 % are expected
+    assert shown <= 1  # 2.5 % are expected
 
 
 def test_runs_that_are_missing_leave_the_gap_open():
@@ -229,8 +229,7 @@ def test_the_paper_s_own_table_is_shown_cell_by_cell():
     gap = next(row for row in report.claims if "minus" in row.item and "32 on 64, fi" in row.item)
     expected = 100 * ((95.6 - 50) / (96.9 - 50) - (82.9 - 50) / (93.1 - 50))
     assert gap.ours == pytest.approx(expected, abs=0.3)
-    assert len(report.tables[1][1]) == 12 and len(report.figures["noise_curves"]().axes) == 12
-    plt.close("all")
+    assert len(report.tables[1][1]) == 12
 
 
 def test_growing_backgrounds_are_compared_with_the_bare_image():
@@ -245,6 +244,16 @@ def test_growing_backgrounds_are_compared_with_the_bare_image():
     assert "on the largest background" in gap.item and gap.status == "shown"
     assert gap.ours == pytest.approx(75, abs=0.1)
     assert "background 64" in report.tables[-1][1].columns
+    figure = report.figures["noise_curves"]()
+    (accuracy, retained), labels = figure.axes, {"side of the background (pixels)"}
+    assert {axis.get_xlabel() for axis in figure.axes} == labels
+    sides = [16, 24, 32, 48, 64]
+    lines = {line.get_label(): line.get_data() for line in retained.lines}
+    np.testing.assert_allclose(lines["network"], [sides, [100] * 5])
+    wanted = [100 * (0.5 + 0.4 * 16 / side) for side in sides]
+    lines = {line.get_label(): line.get_data() for line in accuracy.lines}
+    np.testing.assert_allclose(lines["finite NTK"], [sides, wanted], rtol=1e-3)
+    plt.close(figure)
 
 
 def test_widths_are_named_where_there_are_two_and_series_stay_in_order():

@@ -10,7 +10,7 @@ import optax
 import pytest
 from small_noise_curves import make_small, run
 
-from lsa_jax import kernels, models, training
+from lsa_jax import kernels, training
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, tasks
 from lsa_jax.experiments.lsa.noise_curves.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.streams import NoiseCurves
@@ -73,10 +73,14 @@ def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(followed, tmp
         assert outcome.metrics == followed.outcomes[point_id].metrics
     for point_id, outcome in run(points_of("ntk_trained"), tmp_path).items():
         assert outcome.metrics == followed.outcomes[point_id].metrics
+    kept = [outcome.outcomes for outcome in followed.outcomes.values()]
+    assert len({one.test for one in kept}) == 1 and kept[0].test
+    for one, outcome in zip(kept, followed.outcomes.values(), strict=True):
+        assert one.values.mean() == pytest.approx(outcome.metrics["test_accuracy"])
 
 
-def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
-    """Losses against those of the linearisation, the NTK after training against that before."""
+def test_at_a_large_output_scale_the_networks_kernel_stays(tmp_path):
+    """So the NTK after training is the one before, though the network has learned."""
     fields = {
         "network.output_scale": 1e3,
         "ntk_finite.method": "regression",
@@ -87,29 +91,21 @@ def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
         "measured_examples": 8,
     }
     sweep = [{"learner": n, "noise": 0.5} for n in ("network", "ntk_trained", "ntk_finite")]
-    points = make_small(sweep, **fields)
-    lazy, after, before = (outcome.metrics for outcome in run(points, tmp_path).values())
-    task = tasks.task_of(points[0], EXPERIMENT.load(points, None))
-    model = experiment.build_model(points[0].config, "network", 10)
-    linear = learners.Trained(models.scaled(model, np.inf), ("initial",))
-    _, history = experiment.train_group(points[:1], task, linear, tmp_path / "l", lambda f: None)
-    for split in ("train_loss", "test_loss"):
-        assert lazy[split] == pytest.approx(history.rows[-1][split][0], abs=1e-3)
-    assert lazy["train_loss"] < np.log(10) - 0.02  # it has learned
+    found = run(make_small(sweep, **fields), tmp_path).values()
+    lazy, after, before = (outcome.metrics for outcome in found)
+    assert lazy["train_loss"] < np.log(10) - 0.02
     assert 0 <= lazy["kernel_distance"] < 1e-4 and 0 < lazy["weight_movement/Conv_0"] < 1e-2
     assert after["test_accuracy"] == before["test_accuracy"]
+    assert after["train_accuracy"] == before["train_accuracy"]
 
 
+@pytest.mark.parametrize(("width", "wanted"), [(1, (1, 1, 1)), (4, (4, 1, 1 / 4))])
 def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(
-    followed, tmp_path, monkeypatch
+    monkeypatch, width, wanted
 ):
-    mup = run(points_of("network", **{"network.parameterization": "mup"}), tmp_path)
-    for point_id, outcome in mup.items():
-        assert outcome.metrics == followed.alone[point_id].metrics
-    fields = {"network.parameterization": "mup", "network.output_scale": 2.0, "width_factor": 4}
-    (point,) = make_small([{"noise": 0.5}], **fields)
+    fields = {"network.parameterization": "mup", "network.output_scale": 2.0}
+    (point,) = make_small([{"noise": 0.5}], width_factor=width, **fields)
     model = experiment.build_model(point.config, "network", 10)
-    trained = learners.trained_network(model, point.config.network)
     given = {}
 
     def make(*_, **options):
@@ -117,11 +113,18 @@ def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(
         return optax.identity()
 
     monkeypatch.setattr(training, "make_optimizer", make)
+    trained = learners.trained_network(model, point.config.network)
     experiment.make_optimizer(point.config.network, 1, trained, (16, 16, 1))
     factors = given["rate_factors"]
-    assert set(factors) == {"moved"}  # what is frozen has no rate
+    assert set(factors) == {"moved"}  # frozen parameters have no rate
     rates = {layer: float(factor["weight"]) for layer, factor in factors["moved"].items()}
-    assert rates == {"Conv_0": 4, "Conv_1": 1, "Dense_0": 1 / 4}
+    assert rates == dict(zip(("Conv_0", "Conv_1", "Dense_0"), wanted, strict=True))
+    if width == 1:
+        (standard,) = make_small([{"noise": 0.5}])
+        other = experiment.build_model(standard.config, "network", 10)
+        key = jax.random.key(0)
+        starts = [one.init(key, (16, 16, 1)) for one in (model, other)]
+        jax.tree.map(np.testing.assert_array_equal, *starts)
 
 
 def test_a_recursive_feature_machine_learns_from_the_points_own_images(tmp_path):
@@ -159,9 +162,10 @@ def test_a_recursive_feature_machine_learns_from_the_points_own_images(tmp_path)
     matrices = {f"gram_{update}.npy" for update in (1, 2, 3)}
     assert names == matrices | {"transform_1.npy", "transform_2.npy"}
     assert run(points, tmp_path)[point.id].metrics == outcome.metrics
-    assert run(points_of("rfm", **fields | {"rfm.every_update": False})[:1], tmp_path / "last")[
-        point.id
-    ].metrics["test_accuracy"] == pytest.approx(outcome.metrics["test_accuracy"])
+    alone = points_of("rfm", **fields | {"rfm.every_update": False})[:1]
+    last = run(alone, tmp_path / "last")[point.id].metrics
+    for name in ("test_accuracy", "train_accuracy"):
+        assert last[name] == outcome.metrics[name]
 
 
 def test_without_updates_a_recursive_feature_machine_is_the_infinite_ntk(tmp_path):

@@ -113,23 +113,6 @@ def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
     np.testing.assert_array_equal(after.w_perp, [0.0, 1.0, 2.0])
 
 
-def test_the_filter_finds_the_signal_with_either_sampler_on_the_same_mean_trajectory(tmp_path):
-    fields = {"steps": 300, "eval_every": 300, "num_test": 500, "noise_scale": 0.7}
-    measures, found = ("w_dot_wstar", "w_perp_norm", "b", "test_accuracy"), []
-    for sampler in SAMPLERS:
-        points = make(sampler=sampler, sweep_seed=tuple(range(12)), **fields)
-        outcomes = run(points, tmp_path / sampler)
-        found.append(np.array([[o.metrics[name] for name in measures] for o in outcomes]))
-        along, across, b, accuracy = found[-1].T
-        assert (along > 0.5).all() and (across < 0.4 * along).all() and (b < -0.1).all()
-        # Where a run starts depends on its first direction: at chance on average.
-        gain = accuracy - [o.history[0]["test_accuracy"] for o in outcomes]
-        assert (accuracy > 0.65).all() and gain.mean() > 0.1
-    first, second = found
-    error = np.sqrt((first.var(axis=0) + second.var(axis=0)) / len(first))
-    assert (np.abs(first.mean(axis=0) - second.mean(axis=0)) < 4 * error).all()
-
-
 class Killed(Exception):
     pass
 

@@ -131,7 +131,7 @@ def test_margins_agree_with_the_plain_ones_at_the_size_of_the_figure(key, b):
 @pytest.mark.parametrize("b", [-0.3, 0.0])
 def test_accuracy_with_one_noise_row_is_the_closed_form(key, b):
     # The margin is phi_b(c) + phi_b(z): positive for c > -b just where z > -c.
-    w, sigma, n = np.array([0.5, 0.4, 0.0]), 1.2, 200_000
+    w, sigma, n = np.array([0.5, 0.4, 0.0]), 1.2, 50_000
     margins = compiled("shortcut", 1, n)[1](key, to_float32(Params(w, b)), jnp.float32(sigma))
     wanted = scipy.stats.norm.cdf(0.5 / (sigma * np.linalg.norm(w)))
     error = math.sqrt(wanted * (1 - wanted) / n)
@@ -194,7 +194,7 @@ def test_an_unaligned_signal_is_one_stretch_of_the_vector_seen_through_windows(k
         (entries,) = np.nonzero(vector)
         np.testing.assert_array_equal(entries, entries[0] + np.arange(len(entries)))
         np.testing.assert_allclose(vector[entries], target * signal[: len(entries)])
-        assert len(entries) == d or entries[-1] >= k * d  # what no window reaches
+        assert len(entries) == d or entries[-1] >= k * d  # the end that no window reaches
         starts.append(entries[0])
     assert len(set(np.mod(starts, d))) == d  # not aligned with rows
     loud = np.asarray(draw_examples(config, key, jnp.float32(0.3)).inputs)

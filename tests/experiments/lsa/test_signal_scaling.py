@@ -247,8 +247,8 @@ def test_growths_cover_the_exponent_of_few_seeds_looked_at_every_so_many_steps(s
     (none,) = growths([[20.0, 400.0], [20.0, 400.0]], 20)  # reached before it was looked at
     assert ends(none)[1] == np.inf and np.isfinite(ends(none)[0])
     rng, covered = np.random.default_rng(4), 0
-    for _ in range(300):
+    for _ in range(100):
         steps = np.array([210.0, 310.0]) * np.exp(spread * rng.normal(size=(2, 2)))
         low, high = ends(growths(20 * np.ceil(steps / 20), 20)[0])
         covered += low <= np.log(310 / 210) / np.log(4) <= high
-    assert covered / 300 > 0.93
+    assert covered / 100 > 0.9

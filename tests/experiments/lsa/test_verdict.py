@@ -73,7 +73,7 @@ def test_the_kernel_at_the_start_is_taken_at_its_best_ridge():
 
 def test_where_all_are_alike_or_noise_nothing_is_rich():
     rng, words = np.random.default_rng(0), []
-    for _ in range(15):
+    for _ in range(6):
         table = table_of(accuracies(0.7, 0.7), num_test=500)
         table["test_accuracy"] = rng.binomial(500, 0.7, len(table)) / 500
         words.append(judged(table).word)

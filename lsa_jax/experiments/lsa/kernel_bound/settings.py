@@ -91,4 +91,3 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
 
 
 SETTINGS = Settings(FIELDS, sweep)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -36,4 +36,3 @@ FIELDS: dict[str, Field] = {
 
 
 SETTINGS = Settings(FIELDS, product_of("k"))
-default_config, sweep, validate = SETTINGS.default_config, SETTINGS.sweep, SETTINGS.validate

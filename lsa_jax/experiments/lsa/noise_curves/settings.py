@@ -92,8 +92,8 @@ FIELDS: dict[str, Field] = {
         for field, own in learner.fields.items()
     },
     "kernel_memory": Field(None, optional(number(1e6)),
-        "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of what is free "
-        "on an accelerator"),
+        "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of the free "
+        "memory on an accelerator"),
     **measure_fields(),
     # How the work lies on the devices.
     "parallel": Field("replicas", one_of("replicas", "data"),
@@ -298,4 +298,3 @@ _LEARNER_RULES = (
 
 TRAINING_RULES = NETWORK_RULES + _rules_of_training("network")
 SETTINGS = Settings(FIELDS, sweep, _FIGURE_RULES + NETWORK_RULES + _LEARNER_RULES)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate

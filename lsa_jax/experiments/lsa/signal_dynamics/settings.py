@@ -76,4 +76,3 @@ _RULES = (
 # fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, _RULES)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
