@@ -8,13 +8,11 @@ import scipy.integrate
 import scipy.stats
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.resnet import (
+from lsa_jax.experiments.feature_learning.networks import (
     Square,
     last_filters,
     quadratic_network,
     resnet18,
-)
-from lsa_jax.experiments.feature_learning.truncated_relu import (
     truncated_relu,
     truncated_relu_network,
 )
