@@ -19,7 +19,6 @@ from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import fitted, shown
 from lsa_jax.reporting.statistics import accuracy, highest, minus, value
-from lsa_jax.sweep.variants import set_fields
 
 # Largest distance of a test accuracy from the paper's, in points, and of a cosine. Less where
 # another number of the same table is near.
@@ -76,8 +75,8 @@ def settings_of(
     config: ml_collections.ConfigDict, name: str, **changed: object
 ) -> dict[str, object]:
     """Returns the columns of settings of a row's runs, with some fields of other values."""
-    own = {"learner": ROWS[name].learner, "structured": ROWS[name].structured, **changed}
-    found = described(set_fields(config.copy_and_resolve_references(), own))
+    own = {"learner": ROWS[name].learner, "structured": ROWS[name].structured}
+    found = described({**config, **own, **changed})
     return {field: value for field, value in found.items() if field != "seed"}
 
 
