@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.learning import exact, learners
+from lsa_jax.experiments.feature_learning.learning import learners
 from lsa_jax.experiments.feature_learning.learning.tasks import make_law, make_task
 from lsa_jax.experiments.feature_learning.streams import Learning
 from lsa_jax.training import make_optimizer
@@ -330,7 +330,7 @@ def test_the_best_linear_model_is_that_of_the_normal_equations_at_any_scale_of_t
     features = 0.3 + 1e-6 * np.concatenate([inputs, inputs[:, :1], np.zeros((40, 1))], axis=1)
     weights = generator.uniform(0.5, 2, size=40)
     targets = np.sign(inputs @ [1.0, -2.0, 0.5] + 0.3)
-    found = features @ exact.least_squares(features, targets, weights)
+    found = features @ learners.least_squares(features, targets, weights)
     design = np.concatenate([inputs, np.ones((40, 1))], axis=1)  # spans the same
     normal = design.T * weights
     wanted = design @ np.linalg.solve(normal @ design, normal @ targets)
@@ -343,7 +343,7 @@ def test_of_all_best_linear_models_the_least_one_is_taken():
         # Eight features that are sums of three: what rounding leaves of the others grows with n.
         sources, sums = generator.normal(size=(2000, 3)), generator.normal(size=(3, 8))
         targets = generator.normal(size=2000)
-        found = exact.least_squares(sources @ sums, targets, np.ones(2000))
+        found = learners.least_squares(sources @ sums, targets, np.ones(2000))
         best = np.linalg.solve(sources.T @ sources, sources.T @ targets)
         wanted = sums.T @ np.linalg.solve(sums @ sums.T, best)
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
@@ -355,10 +355,10 @@ def test_the_best_linear_model_is_that_on_features_of_its_step(make, learner, we
     fields = {"data__num_test": 30, "data__ones_share": 0.9, "data__num_train": 300, "m": 3}
     fields |= {"first_rate": 10.0, "leftover": 0.0, "class_weights": weights}
     config = configured(make, sweep__learner=(learner,), **fields)
-    monkeypatch.setattr(exact, "FEW_EXAMPLES", 7)
-    outcome, task = exact.fit(config), make_task(config)
+    monkeypatch.setattr(learners, "FEW_EXAMPLES", 7)
+    outcome, task = learners.fit_exactly(config), make_task(config)
     replica = jax.tree.map(jnp.asarray, learners.make_replica(config, task))
-    params, _ = learners.first_stages(config, replica)[exact.EXACT[learner]]
+    params, _ = learners.first_stages(config, replica)[learners.EXACT[learner]]
     w, b = (np.asarray(params[name], np.float64) for name in "wb")
     train, test = (np.clip(np.float64(p.inputs) @ w + b, 0, 1) for p in (task.train, task.test))
     y, labels = (np.asarray(part.targets, np.float64) for part in (task.train, task.test))
@@ -377,4 +377,4 @@ def test_the_best_linear_model_is_that_on_features_of_its_step(make, learner, we
         "cosine": np.max(task.direction @ w / np.where(norms > 0, norms, 1)),
     }
     assert {name: outcome.metrics[name] for name in expected} == pytest.approx(expected, abs=1e-5)
-    assert [row["step"] for row in outcome.history] == [exact.EXACT[learner]]
+    assert [row["step"] for row in outcome.history] == [learners.EXACT[learner]]

@@ -7,9 +7,13 @@ import pandas as pd
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.feature_learning.learning.claims import make_claims
+from lsa_jax.experiments.feature_learning.learning.claims import (
+    ROWS,
+    comparisons,
+    make_claims,
+    settings_of,
+)
 from lsa_jax.experiments.feature_learning.learning.report import make_report
-from lsa_jax.experiments.feature_learning.learning.rows import ROWS, comparisons, settings_of
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS, planned
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting.claims import decide_all

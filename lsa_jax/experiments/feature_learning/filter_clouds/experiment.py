@@ -22,8 +22,8 @@ from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds.report import make_report
+from lsa_jax.experiments.feature_learning.networks import NUM_STAGES, last_filters, resnet18
 from lsa_jax.experiments.feature_learning.pictures import picture_rows, spherical_means, unit_rows
-from lsa_jax.experiments.feature_learning.resnet import NUM_STAGES, last_filters, resnet18
 from lsa_jax.experiments.feature_learning.streams import FilterClouds
 from lsa_jax.models import Model
 from lsa_jax.reporting.outcomes import Outcomes

@@ -23,8 +23,8 @@ from lsa_jax.experiments.feature_learning.fixed_features.report import make_repo
 from lsa_jax.experiments.feature_learning.learning import experiment
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS as NETWORK
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
+from lsa_jax.experiments.feature_learning.networks import truncated_relu
 from lsa_jax.experiments.feature_learning.streams import FixedFeatures
-from lsa_jax.experiments.feature_learning.truncated_relu import truncated_relu
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
 from lsa_jax.sweep.points import Point

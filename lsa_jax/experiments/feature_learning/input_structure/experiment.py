@@ -28,7 +28,7 @@ from lsa_jax.experiments.feature_learning.input_structure.tasks import (
     mix,
     mixture_parts,
 )
-from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
+from lsa_jax.experiments.feature_learning.networks import quadratic_network, resnet18
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models.model import Model, accepted
 from lsa_jax.reporting.outcomes import Outcomes

@@ -17,8 +17,11 @@ import ml_collections
 import numpy as np
 
 from lsa_jax.experiments.feature_learning.learning import learners
-from lsa_jax.experiments.feature_learning.learning.exact import EXACT, fit
-from lsa_jax.experiments.feature_learning.learning.learners import LearnerReplica, LearnerState
+from lsa_jax.experiments.feature_learning.learning.learners import (
+    EXACT,
+    LearnerReplica,
+    LearnerState,
+)
 from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.experiments.feature_learning.learning.settings import described
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
@@ -116,7 +119,7 @@ def run(
     config, outcomes = group[0].config, []
     if config.learner in EXACT:
         for done, point in enumerate(group, start=1):
-            outcomes.append(fit(point.config))
+            outcomes.append(learners.fit_exactly(point.config))
             progress(done / len(group))
         return outcomes
     by_seed = {point.config.seed: point.config for point in group}

@@ -1,4 +1,4 @@
-"""The learners: the network's start and first two steps, minibatches, and measures on the way.
+"""The learners: start and first two steps, minibatches, measures on the way, exact fits.
 
 Everything here is of one replica; random numbers are functions of its seed, or of (seed, step).
 """
@@ -11,16 +11,19 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import optax
+import scipy.linalg
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
-from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask
+from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
+from lsa_jax.experiments.feature_learning.networks import Params, truncated_relu_network
 from lsa_jax.experiments.feature_learning.streams import Learning
-from lsa_jax.experiments.feature_learning.truncated_relu import Params, truncated_relu_network
 from lsa_jax.models.model import Model
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Outcome, with_test
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.losses import hinge, is_correct
 from lsa_jax.training.optimizers import make_optimizer
@@ -33,6 +36,8 @@ _ON_FEATURES = ("random_features", "one_step", "two_step")
 # Parameters that stay as they are after the first steps.
 _FROZEN = dict.fromkeys(_ON_FEATURES, ("w", "b")) | {"ntk": ("initial",)}
 
+# Learners that are fitted exactly, and the number of first steps of their features.
+EXACT = {"one_step_exact": 1, "two_step_exact": 2}
 _NEURONS = ("cosine", "cosine_minus", "share_near")
 
 # Test examples of the small test set that accuracies are reported on, too.
@@ -386,3 +391,68 @@ def course_of_runs(
     measuring = Measuring(config.measures, config.measured_examples)
     count, seen = len(trains[0].targets), config.batch_size * steps[-1]
     return course_of(measuring, apply, starts, fetch, count, steps, seen)
+
+
+def least_squares(
+    features: Float[np.ndarray, "n p"],
+    targets: Float[np.ndarray, " n"],
+    weights: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, " p"]:
+    """Returns the a of least norm with the least sum of weights * (features a - targets)^2."""
+    root = np.sqrt(weights)[:, None]
+    both = np.concatenate([features, targets[:, None]], axis=1) * root
+    (triangle,) = scipy.linalg.qr(both, mode="r", overwrite_a=True, check_finite=False)
+    p = features.shape[1]
+    tolerance = np.finfo(float).eps * max(features.shape)
+    return np.linalg.lstsq(triangle[:p, :p], triangle[:p, p], rcond=tolerance)[0]
+
+
+def _features(params: dict, inputs: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
+    w, b = (np.asarray(params[name], np.float64) for name in "wb")
+    return np.clip(np.asarray(inputs, np.float64) @ w + b, 0, 1)
+
+
+def feature_size(w: Float[np.ndarray, "d p"], inputs: Float[np.ndarray, "n d"]) -> float:
+    """Returns the root mean square of <w, x> over neurons and examples.
+
+    Where it is small compared with the biases' scale, features are nearly linear: a neuron is
+    linear on examples between its kinks.
+    """
+    w, rows = np.asarray(w, np.float64), np.asarray(inputs, np.float64)
+    moments = rows.T @ rows / len(rows)
+    return float(np.sqrt(np.mean(np.sum(w * (moments @ w), axis=0))))
+
+
+def fit_exactly(config: ml_collections.ConfigDict) -> Outcome:
+    """Returns the outcome of the best linear model on a seed's features after one step or two.
+
+    Shi, Wei and Liang (2022), appendix E.1, train "the best classifier" on frozen features. After a
+    step as small as theirs features differ by a millionth of themselves, too little for float32;
+    descent on them, tried at one rate, stays at chance. So this is least squares, in float64. Its
+    measures are those of `measure`, and the size of its neurons' pre-activations.
+    """
+    task = make_task(config)
+    replica, (inputs, targets) = make_replica(config, task), task.train
+    start = jax.jit(lambda own: (first_stages(config, own), initial_params(config, own)[1]))
+    stages, idle = start(replica)
+    params, idle_scale = stages[EXACT[config.learner]]
+    weights = np.ones(len(targets))
+    if config.class_weights == "all_steps":
+        weights = np.asarray(class_weights(jnp.asarray(targets)), np.float64)
+    train = _features(params, inputs)
+    model = least_squares(train, np.asarray(targets, np.float64), weights)
+    right = (_features(params, task.test.inputs) @ model > 0) == (task.test.targets > 0)
+    classes = [right[task.test.targets == label].mean() for label in (-1, 1)]
+    count = len(right)
+    known = (train[:count] @ model > 0) == (targets[:count] > 0)
+    neurons = neuron_measures(config, params, idle_scale * idle, replica.direction)
+    measures = {
+        "train_accuracy": float(known.mean()),
+        "test_accuracy": float(right.mean()),
+        "test_balanced_accuracy": float(np.mean(classes)),
+        "test_first_accuracy": float(right[:FEW_EXAMPLES].mean()),
+        "feature_size": feature_size(np.asarray(params["w"]), inputs),
+        **{name: float(value) for name, value in neurons.items()},
+    }
+    row = {"step": EXACT[config.learner]} | measures
+    return with_test([Outcome(measures, [row], outcomes=Outcomes(right))], task.test)[0]

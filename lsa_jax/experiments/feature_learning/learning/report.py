@@ -7,9 +7,14 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.learning.claims import SAME_RUNS, make_claims
+from lsa_jax.experiments.feature_learning.learning.claims import (
+    ROWS,
+    SAME_RUNS,
+    comparisons,
+    make_claims,
+    settings_of,
+)
 from lsa_jax.experiments.feature_learning.learning.learners import FEW_EXAMPLES
-from lsa_jax.experiments.feature_learning.learning.rows import ROWS, comparisons, settings_of
 from lsa_jax.experiments.feature_learning.learning.settings import planned
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.experiments.feature_learning.pictures import draw_pictures, table_of_pictures

@@ -5,13 +5,13 @@ its classifiers, NTK and random features, and no size of its test set; those bel
 """
 
 import itertools
+from typing import Any
 
 import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
-from lsa_jax.sweep.variants import set_fields
 
 LEARNERS = (
     *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
@@ -170,19 +170,19 @@ def longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]
     ]
 
 
-def rate_of(config: ml_collections.ConfigDict) -> float:
+def rate_of(config: ml_collections.ConfigDict | dict[str, Any]) -> float:
     """Returns the learner's rate of all steps after the first ones; otherwise of the first."""
     own = {
-        "ntk": config.ntk_rate,
-        "random_features": config.random_features_rate,
-        "memorise": config.memorise.rate,
-        "one_step_exact": config.first_rate,
-        "two_step_exact": config.first_rate,
+        "ntk": config["ntk_rate"],
+        "random_features": config["random_features_rate"],
+        "memorise": config["memorise"]["rate"],
+        "one_step_exact": config["first_rate"],
+        "two_step_exact": config["first_rate"],
     }
-    return own.get(config.learner, config.rate)
+    return own.get(config["learner"], config["rate"])
 
 
-def described(config: ml_collections.ConfigDict) -> dict[str, object]:
+def described(config: ml_collections.ConfigDict | dict[str, Any]) -> dict[str, object]:
     """Returns the settings of a point that are columns of its results."""
     names = ("first_rate", "leftover", "steps", "class_weights")
     own = {name: config[name] for name in ("learner", "structured", "seed")}
@@ -191,8 +191,7 @@ def described(config: ml_collections.ConfigDict) -> dict[str, object]:
 
 def planned(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the columns of settings of every point of a sweep."""
-    points = (set_fields(config.copy_and_resolve_references(), point) for point in _sweep(config))
-    return [described(point) for point in points]
+    return [described({**config, **point}) for point in _sweep(config)]
 
 
 _RULES = (
