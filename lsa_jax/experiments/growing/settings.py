@@ -205,4 +205,3 @@ RULES = (
 )
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
-default_config = SETTINGS.default_config
