@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from benchmarks.measure import Contest
 from lsa_jax import training
-from lsa_jax.experiments.stability import linear, settings
+from lsa_jax.experiments.stability import linear
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
     Pair,
@@ -20,6 +20,7 @@ from lsa_jax.experiments.stability.samples import (
     draw_pair,
     start_key,
 )
+from lsa_jax.experiments.stability.settings import SETTINGS
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.variants import set_fields
 
@@ -44,7 +45,7 @@ def _contest(m: int, num_pairs: int, num_steps: int) -> Contest:
     """Logistic regression on both samples of some pairs, from one start and in one order."""
     pool = _pool(4 * m)
     batch_size = min(128, m)
-    config = set_fields(settings.default_config(), {"training.batch_size": batch_size})
+    config = set_fields(SETTINGS.default_config(), {"training.batch_size": batch_size})
     pairs = [
         draw_pair(_SEED, m, pair, num_train=4 * m, num_test=_TEST, perturbation="swap")
         for pair in range(num_pairs)

@@ -7,11 +7,11 @@ import pytest
 
 from lsa_jax import sweep
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.transformers import settings
+from lsa_jax.experiments.transformers.settings import SETTINGS
 
 
 def _config():
-    config = settings.default_config()
+    config = SETTINGS.default_config()
     config.question, config.lists, config.label_shift = "value_step", "cyclic", 3
     config.sweep.cases, config.sweep.num_sequences = ((20, 5, 3),), (50, 700)
     return config

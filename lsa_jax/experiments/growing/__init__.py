@@ -1,1 +1,1 @@
-"""Chapter 5 of Karp's thesis (2024): which way to grow a Transformer, told early."""
+"""Chapter 5 of Karp's thesis (2024): the best way to grow a Transformer, found early."""

@@ -163,21 +163,27 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
             below=LOW_REGRET,
         ),
         cheaper,
-        claim(
-            "seeds in which the operators' order has two clear phases, leaving "
-            f"{MOST_UNEXPLAINED:g} of the variance at most",
-            value("clear_phases", **own),
-            paper="in every seed",
-            every=True,
-        ),
-        claim(
-            "share of seeds in which LAG@0 takes a random block on top",
-            value("picks_random_top", **own),
-            paper="in every seed",
-            every=True,
-            luck=1 / _asked(config),
-        ),
+        *_order_claims(config, own),
         *(early(steps, new) for steps in EARLY_STEPS[own["kind"]] if of_thesis and steps != k),
+    ]
+
+
+def _order_claims(config: Config, own: dict[str, str]) -> list[Claim]:
+    """Returns the claims on the order of the operators, in every seed."""
+    in_every = {"paper": "in every seed", "every": True, "conditions": (_operators(config, own),)}
+    return [
+        Claim(
+            item="seeds in which the operators' order has two clear phases, leaving "
+            f"{MOST_UNEXPLAINED:g} of the variance at most {_where(own)}",
+            statistic=value("clear_phases", **own),
+            **in_every,
+        ),
+        Claim(
+            item=f"share of seeds in which LAG@0 takes a random block on top {_where(own)}",
+            statistic=value("picks_random_top", **own),
+            luck=1 / _asked(config),
+            **in_every,
+        ),
     ]
 
 

@@ -154,8 +154,8 @@ def _stacking_parts(
     note = (
         f"Stages of {', '.join(map(str, config.stage_steps))} steps, {config.layers} layers first "
         f"and {config.added} more each time. Last stacking copies the last {config.added} layers "
-        f"on top; adaptive stacking takes what LAG@{config.lag_steps} chooses, whose steps are the "
-        "first of the stage. Final is the mean over the last "
+        f"on top; adaptive stacking takes the choice of LAG@{config.lag_steps}, whose steps are "
+        "the first of the stage. Final is the mean over the last "
         f"{config.final_share:.0%} of the last stage. The thesis' numbers are of BERT-Large."
     )
     return {

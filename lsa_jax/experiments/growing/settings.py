@@ -81,7 +81,7 @@ FIELDS: dict[str, Field] = {
     "strategy": Field("adaptive", _STRATEGY, "the best of the space by LAG, or the last block"),
     "stage_steps": Field((100, 100), tuple_of(integer(1)), "of each stage, the first one too"),
     "index_strides": Field((1,), tuple_of(integer(1)), "of each later stage's indices"),
-    # How it lies on the machine.
+    # Devices.
     "layout": Field(
         "replicas", one_of("replicas", "batch"), "operators side by side, or one on all devices"
     ),
@@ -205,4 +205,3 @@ RULES = (
 )
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
-default_config = SETTINGS.default_config

@@ -20,7 +20,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample
 from lsa_jax.reporting.statistics import minus
 
-# Exponents that differ by less are those of one rate.
+# Exponents that differ by less belong to one rate.
 ONE_RATE = 0.1
 # Maxima of fewer pairs do not represent quantities with heavy tails.
 ENOUGH_PAIRS = 40

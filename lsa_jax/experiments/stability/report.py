@@ -1,4 +1,4 @@
-"""Tables and figures on stability: which quantities fall how fast with m."""
+"""Tables and figures on stability: the rates at which quantities fall with m."""
 
 from functools import partial
 from pathlib import Path
@@ -105,7 +105,7 @@ def collect(fine: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.DataFra
 def _decided(
     config: Config, pairs: pd.DataFrame, fits: pd.DataFrame, paths: pd.DataFrame
 ) -> list[Row]:
-    """Decides the claims on exponents, of trials, and those on falls of accuracy, of paths."""
+    """Decides the claims on exponents of trials and on falls of accuracy on paths."""
     if config.paper == "figA_1":
         fits = fit_all(pairs, config.fit.resamples, config.fit.region_start)
     trials, sizes, first = sweep(config), config.connectivity.sizes, config.connectivity.pairs

@@ -122,7 +122,7 @@ def start_key(seed: int) -> Key[Array, ""]:
 def draw_pair(
     seed: int, m: int, pair: int, *, num_train: int, num_test: int, perturbation: str
 ) -> Pair:
-    """Draws one pair of samples; those of removal and swapping share S and i.
+    """Draws one pair of samples; pairs of removal and swapping share S and i.
 
     Args:
         seed: of the trial.

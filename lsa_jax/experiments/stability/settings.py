@@ -181,4 +181,3 @@ RULES = (
 )
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
-default_config = SETTINGS.default_config

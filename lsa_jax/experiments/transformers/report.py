@@ -181,7 +181,7 @@ def _draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
 
 
 def _draw_step(config: Config, fine: pd.DataFrame) -> Any:
-    """Draws V after one exact step, and how much sampled steps pick up by number of sequences.
+    """Draws V after one exact step, and measures of P in sampled steps by their sequences.
 
     Args:
         config: of the sweep.

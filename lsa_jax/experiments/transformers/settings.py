@@ -59,7 +59,7 @@ FIELDS: dict[str, Field] = {
     "eval_every": Field(20, integer(1), "steps between evaluations; the last is always evaluated"),
     "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
     **measure_fields(OF_ANY),
-    # The axes of the sweep; those after the seeds are the questions' own.
+    # The axes of the sweep; the axes after the seeds belong to one question each.
     "sweep.cases": Field(
         ((8, 3, 2),), tuple_of(tuple_of(integer(1))), "(L, n, M): tokens, sequence, longest list"
     ),
@@ -131,4 +131,3 @@ RULES = (
 )
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
-default_config = SETTINGS.default_config

@@ -1,4 +1,4 @@
-"""The lengths of what an objective hides and asks for have the published laws."""
+"""Hidden and predicted tokens of each objective have the published laws."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Transformers in stacks: what sees what, depth as a gather, bfloat16."""
+"""Transformers in stacks: visible positions, logits by hand, initialisation."""
 
 import jax
 import jax.numpy as jnp

@@ -66,7 +66,7 @@ def test_outputs_are_those_of_the_paper_written_as_loops(key):
     def draw(*shape):
         return generator.normal(size=shape).astype(np.float32)
 
-    # Not compiled: what is tested is how parameters are used, not how they are drawn.
+    # Not compiled: the test is of the use of parameters, not of their draw.
     forms = jax.eval_shape(lambda: model.init(key, (8, 8, 3)))
     params = jax.tree.map(lambda form: 0.5 * draw(*form.shape), forms)
     inputs = draw(4, 8, 8, 3)

@@ -56,6 +56,7 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
     once = train(points, tmp_path / "once")
     assert once[0].metrics["distance"] > 0 and once[0].metrics["stability"] > 0
     assert once[1].metrics["distance"] == 0 and once[1].metrics["stability"] == 0
+    assert keep_their_answers(once)
     save, steps = segments.checkpoints.save, []
 
     def save_and_die(directory, step, tree):
@@ -75,22 +76,29 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
     assert seldom[0].metrics == pytest.approx(once[0].metrics, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("fields", [{}, NETWORK, {"question": "influence"}])
-def test_every_run_keeps_its_answers_on_the_test_examples(make, tmp_path, fields):
-    points = make(**fields, influence__removed=3)[1]
-    outcomes = train(points, tmp_path)
-    assert len({one.outcomes.test for one in outcomes}) == 1 and outcomes[0].outcomes.test
-    for outcome in outcomes:
-        assert outcome.outcomes.values.shape == (9,) and outcome.outcomes.values.dtype == bool
-        if "test_error" in outcome.metrics:
-            error = 1 - outcome.outcomes.values.mean()
-            assert error == pytest.approx(outcome.metrics["test_error"], rel=1e-6)
+def keep_their_answers(outcomes):
+    """Whether runs keep an answer a test example, of one test set, with their test error."""
+    shapes = {(len(one.outcomes.values), str(one.outcomes.values.dtype)) for one in outcomes}
+    errors = [1 - one.outcomes.values.mean() for one in outcomes]
+    return (
+        len({one.outcomes.test for one in outcomes}) == 1
+        and shapes == {(9, "bool")}
+        and errors
+        == pytest.approx(
+            [o.metrics.get("test_error", e) for o, e in zip(outcomes, errors, strict=True)]
+        )
+    )
+
+
+def test_influence_keeps_the_answers_of_the_model_on_all_of_s(make, tmp_path):
+    assert keep_their_answers(train(make(question="influence", influence__removed=3)[1], tmp_path))
 
 
 def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(make, tmp_path):
     different, equal = train(make(**NETWORK)[1], tmp_path)
     assert different.status == "ok" and different.metrics["distance"] > 0
     assert equal.metrics["distance"] == 0 and equal.metrics["stability"] == 0
+    assert keep_their_answers([different, equal])
     path = {row["alpha"]: row for row in different.history if "alpha" in row}
     assert sorted(path) == [-1, -0.5, 0, 0.5, 1, 1.5, 2]
     for split in ("train", "test"):
@@ -98,7 +106,7 @@ def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(make,
         np.testing.assert_allclose(path[1][f"{split}_accuracy"], end, rtol=1e-6)
 
 
-def test_weights_of_the_model_on_s_are_measured_and_measuring_changes_nothing(make, tmp_path):
+def test_the_weights_that_are_measured_are_those_of_the_model_on_s(make, tmp_path):
     fields = NETWORK | {"connectivity.sizes": (), "training.momentum": 0.0}
     points = make(**fields)[1]
     measured, plain = train(points, tmp_path / "a"), make(**fields | {"measures": ()})[1]

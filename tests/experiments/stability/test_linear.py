@@ -1,4 +1,4 @@
-"""Linear models of a pair: their start, and what is measured of them, in plain numpy."""
+"""Linear models of a pair: start, updates and measures, in plain numpy."""
 
 import functools
 

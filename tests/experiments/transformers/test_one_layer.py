@@ -85,9 +85,8 @@ def test_loss_and_gradient_are_those_of_the_whole_population(params, task):
         assert np.sum(direction * np.asarray(gradient[name])) == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("length", [2, N])
-def test_at_a_permutation_the_short_cut_is_the_loss(params, task, length):
-    sets, c, w = jnp.asarray(all_sets(L, length)), 3.5, single(params)["w"]
+def test_at_a_permutation_the_short_cut_is_the_loss(params, task):
+    sets, c, w = jnp.asarray(all_sets(L, 2)), 3.5, single(params)["w"]
     v = jnp.asarray(c * permutation_matrix(task.pi), jnp.float32)
     labels = label_sequences(task, sets)
     positions = determining_positions(task.lists, sets)
