@@ -169,7 +169,10 @@ def initial_params(config: ml_collections.ConfigDict) -> Any:
 
 
 def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple[str, ...]]:
-    """Returns a learner's `(params, inputs) -> outputs`, and its fixed parameters."""
+    """Returns a learner's `(params, inputs) -> outputs`, and its fixed parameters.
+
+    `make_training` returns its parameters and inputs.
+    """
     apply = make_network(config).apply
     if config.learner == "last":
         return (lambda params, features: features @ params["a"]), ()
