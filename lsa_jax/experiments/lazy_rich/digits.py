@@ -1,4 +1,4 @@
-"""Digits in a corner of a noisy background, their network, and its training as replicas."""
+"""Digits in a corner of a noisy background, their network and its training."""
 
 import functools
 import json
@@ -32,7 +32,7 @@ _RUN, _DATA = range(2)
 
 
 class DigitsTask(NamedTuple):
-    """Both splits before images lie on their backgrounds: [n, a, a, c] and one-hot targets."""
+    """Both splits without backgrounds: images [n, a, a, c] and one-hot targets."""
 
     train: Dataset
     test: Dataset
@@ -109,7 +109,7 @@ def source(config: ml_collections.ConfigDict, which: int, part: Dataset) -> trai
 
 
 def build(config: ml_collections.ConfigDict) -> Model:
-    """Returns a point's network; the same one for equal settings, so that programs are shared."""
+    """Returns a point's network; equal settings share one, and so its programs."""
     size = {"cnn": "channels", "mlp": "widths"}[config.model.name]
     own = {size: config.model[size], "parameterization": config.parameterization}
     return _build(config.model.name, config.width_factor, **own)
@@ -219,7 +219,7 @@ def train(
 
 
 def outcome_of(history: training.History, replica: int) -> Outcome:
-    """Returns the course of one replica with its losses, accuracies and measures at the end."""
+    """Returns one replica's course, with its last losses, accuracies and measures."""
     rows = [
         {name: v[replica].item() if np.ndim(v) else v for name, v in row.items()}
         for row in history.rows

@@ -119,7 +119,7 @@ def momentum_with_decay(
     momentum: float,
     fall_step: int,
 ) -> optax.GradientTransformation:
-    """Returns SGD with momentum and weight decay, whose rate falls to a tenth after a step.
+    """Returns SGD with momentum and weight decay; its rate falls to a tenth after a step.
 
     v <- momentum v + g + weight_decay theta and theta <- theta - rate v, both rates may be traced.
     """
@@ -140,7 +140,7 @@ def squared_distance(
 def survivors(
     errors: Float[np.ndarray, " c"], finite: Bool[np.ndarray, " c"], keep: int, hopeless: float
 ) -> Bool[np.ndarray, " c"]:
-    """Returns which candidates pass a rung, see the module. Ties go to the earlier candidate."""
+    """Returns which candidates pass a rung; ties go to the earlier candidate."""
     fine = finite & np.isfinite(errors) & (np.nan_to_num(errors, nan=np.inf) <= hopeless)
     order = np.argsort(np.where(fine, errors, np.inf), kind="stable")[:keep]
     chosen = np.zeros(len(errors), bool)

@@ -193,7 +193,7 @@ def relu_duals(
     variance1: Float[Array, " n1"],
     variance2: Float[Array, " n2"],
 ) -> tuple[Float[Array, "n1 n2"], Float[Array, "n1 n2"]]:
-    """Returns E[s(z) s(z')] and E[s'(z) s'(z')] for Gaussians with these moments, s the ReLU.
+    """Returns E[s(z) s(z')] and E[s'(z) s'(z')] for Gaussian z, s the ReLU.
 
     Source: Cho and Saul (2009), orders 1 and 0.
     """

@@ -108,7 +108,7 @@ def decisive(
 
 
 def _relative_error(runs: Runs, column: str, count: int) -> float:
-    """Returns the standard error of a mean squared error of so many test examples, over itself.
+    """Returns the relative standard error of a mean squared error.
 
     That of the kept errors; without them, sqrt(2 / n) as for squares of n normal numbers. The best
     epoch's errors are not kept.

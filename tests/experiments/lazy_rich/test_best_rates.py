@@ -186,7 +186,7 @@ def test_a_width_with_the_loss_of_a_guess_shows_nothing(tmp_path):
 
 def test_intervals_cover_the_shift_of_the_best_rate(tmp_path):
     rng, covered, errors = np.random.default_rng(1), [], []
-    for _ in range(15):
+    for _ in range(10):
         made = {
             (name, width): losses(-5.0 + shift * (width > 1), shape, 8, 0.2, rng)
             for name, shift in (("standard", -2.0), ("mup", 0.0))

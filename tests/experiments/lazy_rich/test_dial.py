@@ -114,14 +114,23 @@ def test_the_exact_regression_has_the_kernel_of_the_network_s_jacobians(tmp_path
     assert outcome.metrics == pytest.approx(expected)
 
 
-def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path):
+def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path, monkeypatch):
+    given = []
+
+    def train(group, task, rates, directory, progress, **options):
+        given.append((rates, *options.values()))
+        lost = Outcome({}, [{"epoch": 1}], "failed", "too fast")
+        return [Outcome({"train_loss": 0.5}, []), lost, Outcome({"train_loss": 0.25}, [])]
+
+    monkeypatch.setattr(digits, "train", train)
     sweep = [{"learning_rate": rate, "seed": 0} for rate in (0.02, 1e30, 0.1)]
-    points, _, outcomes = run(learning_rates, RATES, sweep, tmp_path, epochs=1, output_scale=1.0)
-    assert [len(group) for group in learning_rates.EXPERIMENT.groups(points)] == [3]
-    assert {outcome.status for outcome in outcomes} == {"ok"}
-    slow, lost, fast = (outcome.metrics for outcome in outcomes)
-    assert [metrics["diverged"] for metrics in (slow, lost, fast)] == [False, True, False]
-    assert slow["train_loss"] != fast["train_loss"] and "train_loss" not in lost
+    options = {"output_scale": 2.0, "measures": ("weight_movement",)}
+    _, _, found = run(learning_rates, RATES, sweep, tmp_path, **options)
+    assert given == [([0.02, 1e30, 0.1], 2.0, ("weight_movement",))]
+    assert {outcome.status for outcome in found} == {"ok"}
+    slow, lost, fast = (outcome.metrics for outcome in found)
+    assert slow == {"diverged": False, "train_loss": 0.5} and lost == {"diverged": True}
+    assert fast["train_loss"] == 0.25 and found[1].history == [{"epoch": 1}]
 
 
 @pytest.mark.parametrize(("parameterization", "seeds"), [("mup", (3,)), ("ntk", (3, 5))])

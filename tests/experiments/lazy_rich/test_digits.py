@@ -103,7 +103,6 @@ def test_rates_rise_over_the_warm_up_s_steps_with_the_factors_of_the_parameteris
 def trained(read, tmp_path_factory):
     """Returns the outcomes of a group with two rates and seeds, by output scale."""
     group = [point_of(seed=seed, epochs=3, schedule="constant") for seed in (3, 4)]
-    measures = ("kernel_distance", "weight_movement")
     return {
         scale: digits.train(
             group,
@@ -112,7 +111,7 @@ def trained(read, tmp_path_factory):
             tmp_path_factory.mktemp("checkpoints"),
             lambda fraction: None,
             output_scale=scale,
-            measures=measures if scale != np.inf else (),
+            measures=("weight_movement",) if scale != np.inf else (),
         )
         for scale in (0.5, 1e3, np.inf)
     }
@@ -122,11 +121,10 @@ def test_at_a_large_scale_a_network_is_its_linearisation(trained):
     rich, lazy, linear = (trained[scale][0].metrics for scale in (0.5, 1e3, np.inf))
     assert lazy["train_loss"] == pytest.approx(linear["train_loss"], abs=1e-3)
     assert abs(rich["train_loss"] - linear["train_loss"]) > 0.01
-    assert lazy["kernel_distance"] < 1e-5 and rich["kernel_distance"] > 0.02
     # Of the network's own weights, not of the weights that its change is trained by.
     movement = [m["weight_movement/Dense_0"] for m in (rich, lazy)]
     assert movement[1] < 0.005 and 0.1 < movement[0] < 10
-    assert "kernel_distance" not in linear
+    assert "weight_movement/Dense_0" not in linear
 
 
 def test_points_of_a_group_have_their_own_rate_seed_and_answers(trained, read, tmp_path):

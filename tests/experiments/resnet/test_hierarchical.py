@@ -307,7 +307,9 @@ def test_every_bandwidth_and_ridge_of_a_kernel_is_tried(learner):
     if learner.endswith("infinite"):
         get = "ntk" if learner == "ntk_infinite" else "nngp"
         kernel = shallow("2layer", 6, 4, init="mixed").kernel
-        gram, cross = (np.asarray(kernel(a, x, get=get), float) for a in (x, x_test))
+        gram, cross = (
+            np.asarray(kernel(jnp.asarray(a), jnp.asarray(x), get=get), float) for a in (x, x_test)
+        )
         solved = np.linalg.solve(gram, train - train.mean(axis=0))
         squares = (train.mean(axis=0) + cross @ solved - test) ** 2
         assert history[0]["test_error"] == pytest.approx(squares.sum(axis=1).mean(), rel=0.01)

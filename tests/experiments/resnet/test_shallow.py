@@ -27,8 +27,9 @@ def test_a_skip_adds_the_two_layer_network_to_the_three_layer_one(key):
     np.testing.assert_allclose(whole, parts[0] + parts[1], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("init", ["width", "fans"])
-@pytest.mark.parametrize("net", ["2layer", "3layer", "3resnet", "3resnet_full"])
+@pytest.mark.parametrize(
+    ("net", "init"), [("3layer", "width"), ("3resnet", "width"), ("3resnet_full", "fans")]
+)
 def test_kernels_are_the_limits_of_wide_networks(net, init):
     model = shallow(net, 600, 1, init=init)
 

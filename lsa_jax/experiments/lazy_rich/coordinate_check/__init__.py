@@ -1,1 +1,1 @@
-"""How much activations change in a few steps, at every width and in every parameterisation."""
+"""Change of activations in a few steps, by width and parameterisation."""

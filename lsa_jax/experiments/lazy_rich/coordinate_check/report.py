@@ -1,4 +1,4 @@
-"""The report of the coordinate check: change of activations against width, and its slopes."""
+"""The report of the coordinate check: activation changes against width, and slopes."""
 
 import functools
 from pathlib import Path

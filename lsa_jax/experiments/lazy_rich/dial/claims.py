@@ -31,7 +31,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 
 
 def _scale_claims(scales: tuple[float, ...], name: str) -> list[Claim]:
-    """Returns the claims on a parameterisation: rich at the least scale, lazy at the largest."""
+    """Returns claims on a parameterisation: rich at the least scale, lazy at the largest."""
     low, high = min(scales), max(scales)
     own, where = (
         {"dial": "output_scale", "parameterization": name},

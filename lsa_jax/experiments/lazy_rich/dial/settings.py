@@ -56,7 +56,7 @@ FIELDS: dict[str, Field] = {
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the points of both curves: network by output scale, and by width; their kernels."""
+    """Returns the points: networks by output scale and by width, and their kernels."""
     axes, points = config.sweep, []
 
     def add(

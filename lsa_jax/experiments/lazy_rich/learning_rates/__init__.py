@@ -1,1 +1,1 @@
-"""Which learning rate is best, at every width and in every parameterisation."""
+"""The best learning rate, by width and parameterisation."""

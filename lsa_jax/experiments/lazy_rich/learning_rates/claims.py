@@ -1,4 +1,4 @@
-"""The learning rate with the least training loss, and claims on it, stated before any run.
+"""The learning rate with the least training loss, and claims stated before any run.
 
 The best rate is where the mean over seeds of the logarithm of the training loss is least: of the
 polynomial of degree `DEGREE` in the logarithm of the rate that is fitted to the rates around the
@@ -61,7 +61,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 
 
 def _shift(name: str, widths: tuple[int, int]) -> Statistic:
-    """Returns the statistic of log2 of the best rate, widest minus narrowest, by jackknife."""
+    """Returns log2 of the best rate, widest minus narrowest, by jackknife over seeds."""
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(parameterization=name, width_factor=widths)
@@ -110,7 +110,7 @@ def _learns_nothing(own: pd.DataFrame) -> str:
 
 
 def curve(table: pd.DataFrame, name: str, width: int | np.integer) -> pd.DataFrame:
-    """Returns the logarithm of the final training loss: a row a seed, a column log2 of a rate.
+    """Returns the log of the final training loss: a row a seed, a column log2 of a rate.
 
     NaN where a run diverged.
     """
@@ -153,7 +153,7 @@ def best_rate(heights: pd.DataFrame) -> float:
 
 
 def best_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns `octaves`, log2 of the best rate, and its `error`, by parameterisation and width."""
+    """Returns log2 of the best rate, `octaves`, and its `error`, for each network."""
     keys, rows = ["parameterization", "width_factor"], []
     for key, _ in table.groupby(keys, sort=False):
         own = curve(table, *key)

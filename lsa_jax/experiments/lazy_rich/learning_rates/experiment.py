@@ -1,4 +1,4 @@
-"""The best learning rate at every width: in muP it stays, in the standard one it falls.
+"""The best learning rate at every width: muP's stays, the standard one's falls.
 
 Yang et al., Tensor Programs V (arXiv 2203.03466), figure 1, on digits.
 """

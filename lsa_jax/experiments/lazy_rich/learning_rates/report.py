@@ -1,4 +1,4 @@
-"""The report on learning rates: losses against the rate at every width, and the best rates."""
+"""The report on learning rates: losses by rate and width, and the best rates."""
 
 import functools
 from pathlib import Path

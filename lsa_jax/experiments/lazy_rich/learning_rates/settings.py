@@ -1,4 +1,4 @@
-"""Settings: the best learning rate of a network on digits, by width and parameterisation."""
+"""Settings: the best learning rate on digits, by width and parameterisation."""
 
 from lsa_jax.checks import integer, number, optional, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING

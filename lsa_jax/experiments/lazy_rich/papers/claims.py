@@ -1,4 +1,4 @@
-"""Claims on the papers' data, stated beforehand: which kernels that learn close the gap.
+"""Claims on the papers' data, stated before any run: kernels that close the gap.
 
 A kernel closes the gap where its score is above midway between the network and its best kernel that
 does not learn. The NTK after training was expected to, on all data. The recursive feature machine,
@@ -65,7 +65,7 @@ def _task_claims(task: str) -> list[Claim]:
 
 
 def score(task: str, learner: str) -> Statistic:
-    """Returns the statistic of a learner's scores, in percent, paired by example where kept."""
+    """Returns the statistic of a learner's scores in percent, with kept outcomes."""
 
     def of_outcomes(values: np.ndarray) -> np.ndarray:
         # Of numbers, the explained share of variance: errors are over the deviation.

@@ -77,7 +77,7 @@ class _Group:
         return self._solve(self._task.wide.of_transform(np.eye(self._task.wide.size)))
 
     def with_training(self, outcome: Outcome) -> Outcome:
-        """Returns the network's outcome with its fit of the training examples and its measures."""
+        """Returns the network's outcome with its training accuracy and measures."""
         history = self._trained[1]
         found = {n: v.item() for n, v in history.rows[-1].items() if n.startswith("train_")}
         outcome = outcome._replace(metrics=outcome.metrics | found)
@@ -118,7 +118,7 @@ class _Group:
         return self._solve(machine.kernel)
 
     def _solve(self, kernel: Callable[..., Array]) -> Predictions:
-        """Returns an exact regression's predictions, and the ridge chosen by held-out examples."""
+        """Returns predictions of an exact regression, and the ridge by held-out examples."""
         train, test = self._task.train, self._task.test
         gram_train = kernels.gram(kernel, train.inputs)
         if not gram_train.any():

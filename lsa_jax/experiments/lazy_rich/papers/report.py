@@ -1,4 +1,4 @@
-"""The report: scores by task and learner, and the share of the gap that learned kernels close."""
+"""The report: scores by task and learner, and the share of the gap that kernels close."""
 
 import functools
 from pathlib import Path
@@ -24,14 +24,14 @@ def _scores(own: pd.DataFrame, learner: str) -> pd.Series:
 
 
 def _share(runs: Runs, task: str, learner: str) -> str:
-    """Returns the share of the gap that a learned kernel closes, in percent; empty if not run."""
+    """Returns the share of the gap that a kernel closes, in percent; empty if not run."""
     own, fixed = runs.finished[runs.finished["task"] == task], best_fixed(runs, task)
     low, high, score = (_scores(own, name).mean() for name in (fixed, "network", learner))
     return f"{100 * (score - low) / (high - low):.0f}" if np.isfinite(score) else ""
 
 
 def _table(runs: Runs, tasks: tuple[str, ...], claims: list[Row]) -> pd.DataFrame:
-    """Returns one row a task: scores of all learners, and the parts closed of a gap if shown."""
+    """Returns one row a task: all scores, and the closed shares of a gap that is shown."""
     shown = {claim.item for claim in claims if claim.status == "shown"}
     rows = []
     for task in tasks:

@@ -91,7 +91,7 @@ def _of_layers(model: Model, input_shape: tuple[int, ...]) -> WideKernel:
 
 
 def threshold_filters(filters: int, bias_std: float = 0.5) -> Model:
-    """Returns the theory's one-filter network with many random filters, thresholds and a readout.
+    """Returns the theory's network with many random filters, thresholds and a readout.
 
     f(X) = m^(-1/2) sum_j a_j sum_i (ReLU(<w_j, X_i> + b_j) - ReLU(b_j - <w_j, X_i>)), an odd
     function of X. At the start a_j and the entries of w_j sqrt(d) are N(0, 1), b_j is

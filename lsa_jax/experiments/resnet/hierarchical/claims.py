@@ -167,7 +167,7 @@ def beta_claims(config: Config) -> list[Claim]:
 
 
 def net_claims(config: Config) -> list[Claim]:
-    """Parts of the ResNet, each by itself: the skip (equation 2.1 has one), the bottleneck."""
+    """Parts of the ResNet by themselves: the skip (of equation 2.1), the bottleneck."""
     claims = _resnet_claims(config)
     for runs in _series(config):
         item = f"error at the best m, {series_name(**runs)}"
@@ -211,7 +211,7 @@ def alpha_claims(config: Config) -> list[Claim]:
 
 
 def epoch_claims(config: Config) -> list[Claim]:
-    """Section 3: the base signal is learned before the composite one, which kernels never learn."""
+    """Section 3: the base signal is learned first, the composite one not by kernels."""
     resnets = _series(config, resnet=True)
     learn = [Claim(item="", statistic=_missed(runs), below=LEARNED) for runs in resnets]
     return [
@@ -257,7 +257,7 @@ def most_samples(d: int, k: int) -> int:
 
 
 def sample_claims(config: Config) -> list[Claim]:
-    """Numbers of examples: theorems 2 and 3 on targets that they cover, and the least N of each.
+    """Numbers of examples: theorems 2 and 3, and the least N of each target.
 
     The theorems are about linear F, G of one product of all of its outputs, and the uniform cube.
     """
@@ -326,7 +326,7 @@ def _fewer(config: Config, task: Mapping[str, int], primary: bool) -> Claim:
 
 
 def _theorem_claims(config: Config, task: Mapping[str, int]) -> list[Claim]:
-    """Returns the claims of theorems 2 and 3 and of corollary 7.1: a risk above or below a bound.
+    """Returns the claims of theorems 2 and 3 and of corollary 7.1, about bounds on risks.
 
     They are about all N and numbers of features up to one, which is the hardest. Theorem 3 is about
     all weights: with fewer examples than features, learned features depend on the examples.

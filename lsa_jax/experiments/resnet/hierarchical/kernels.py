@@ -1,4 +1,4 @@
-"""Kernels solved exactly: of the networks, at finite and infinite width, and of inputs alone.
+"""Kernels solved exactly: networks' at finite and infinite width, and inputs' alone.
 
 Ridge and bandwidth have the least test error, as the paper chooses every setting.
 """
@@ -69,7 +69,7 @@ def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, 
 def full_ntk(
     apply: Callable, params: Any, x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]
 ) -> Float[np.ndarray, "n1_k n2_k"]:
-    """Returns the finite NTK of every pair of outputs; outputs of an example are neighbours."""
+    """Returns the finite NTK of all pairs of outputs; an example's are neighbours."""
 
     @jax.jit
     def rows(part: Array) -> Array:
@@ -88,7 +88,7 @@ def _solve(
     config: ml_collections.ConfigDict,
     bandwidth: float | None = None,
 ) -> list[Fit]:
-    """Solves with every ridge; the mean squared distance of rows is infinite where it cannot."""
+    """Solves with every ridge; the error is infinite where a solve fails."""
     fits = []
     for ridge in config.ridges:
         try:
@@ -116,7 +116,7 @@ def _fit(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[Fit]
 
 
 def _fit_full(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[Fit]:
-    """Solves the linearised network: the full kernel, on targets minus its initial outputs."""
+    """Solves the linearised network: the full kernel, on targets minus initial outputs."""
     apply, initial = make_network(config).apply, initial_params(config)
     (x, y), (x_test, y_test) = task.train, task.test
     left, left_test = (

@@ -1,4 +1,4 @@
-"""The reports on hierarchical targets: errors by series, the paper's claims, the figures."""
+"""The reports on hierarchical targets: errors by series, claims, figures."""
 
 import functools
 from pathlib import Path
@@ -64,7 +64,7 @@ def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 
 def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
-    """Draws medians over seeds and their range, a line a series; a series without x is level.
+    """Draws medians and ranges over seeds, a line a series; one without x is level.
 
     Seeds of a series with one x are dots. The error of not knowing G, k alpha^2, is dotted.
     """
@@ -107,7 +107,7 @@ def _draw(fine: pd.DataFrame, x: str, label: str) -> Any:
 
 
 def _draw_epochs(curves: pd.DataFrame) -> Any:
-    """Draws the missed share of each signal against the epoch, a panel a series, a line a seed."""
+    """Draws the missed shares against the epoch, a panel a series, a line a seed."""
     import matplotlib.pyplot as plt
 
     series = list(curves.groupby("series", sort=False))
@@ -147,7 +147,7 @@ def runs_of(
     results: pd.DataFrame,
     kept: dict[str, outcomes.Outcomes] | None = None,
 ) -> Runs:
-    """Returns the runs, each with a test set of its seed, and the columns that claims read."""
+    """Returns the runs with the columns of the claims; each seed has its own test set."""
     whole = results.reindex(columns=list(dict.fromkeys([*results, "width", "test_error"])))
     exact = whole["learner"] == "ntk_exact"
     whole = whole.assign(

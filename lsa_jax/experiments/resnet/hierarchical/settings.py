@@ -260,7 +260,7 @@ def figure3(
     weight_decays: tuple[float, ...],
     small_rates: tuple[float, ...],
 ) -> Callable[[str], ml_collections.ConfigDict]:
-    """Returns `get_config` of a panel: the ResNet's error on beta F + alpha G(F) against beta.
+    """Returns `get_config` of a panel: the ResNet's error on beta F + alpha G(F).
 
     Args:
         panel: "a" or "b".

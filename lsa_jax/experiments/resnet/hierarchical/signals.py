@@ -1,4 +1,4 @@
-"""Shares of the base and of the composite signal that a network has learned during training."""
+"""Shares of the base and the composite signal that a network has learned."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ _READOUT_RIDGE = 1e-6
 
 
 def share_missed(outputs: Float[Array, "n k"], signal: Float[Array, "n k"]) -> Float[Array, ""]:
-    """Returns the share of a signal that outputs miss: 1 where they have none of it, 0 for all.
+    """Returns the missed share of a signal: 1 if outputs have none of it, 0 for all.
 
     With c_i the coefficient of the outputs' projection on signal i, it is the mean of (1 - c_i)^2
     weighted by the signals' mean squares. Other parts of the outputs do not count.

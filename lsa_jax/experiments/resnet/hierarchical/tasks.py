@@ -169,7 +169,10 @@ def initial_params(config: ml_collections.ConfigDict) -> Any:
 
 
 def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple[str, ...]]:
-    """Returns a learner's function of (params, inputs), see `make_training`, and its fixed part."""
+    """Returns a learner's `(params, inputs) -> outputs`, and its fixed parameters.
+
+    `make_training` returns its parameters and inputs.
+    """
     apply = make_network(config).apply
     if config.learner == "last":
         return (lambda params, features: features @ params["a"]), ()
@@ -184,7 +187,7 @@ def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple
 
 
 def fetch_linearized(arrays: Any, replica: Any, index: Array, epoch: Array) -> Dataset:
-    """Returns a batch whose inputs come with the parameters that the network is expanded at."""
+    """Returns a batch whose inputs contain the parameters of the expansion."""
     del replica, epoch
     initial, data = arrays
     return Dataset((initial, data.inputs[index]), data.targets[index])

@@ -21,7 +21,7 @@ GENERALISES = 0.3
 
 
 def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
-    """Returns the claims: errors by hand, and that no seed of SGD finds a small error or norm."""
+    """Returns the claims: errors by hand; no seed of SGD finds a small error or norm."""
     by_hand = [
         Claim(
             item=f"error by hand, |W*|_F / sqrt(d) = {norm:g} to within 5 %",
@@ -65,7 +65,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 
 
 def _error_by_hand(norm: float) -> Statistic:
-    """Returns the least error of the networks by hand of a norm: over all inputs, so exact."""
+    """Returns the least error by hand for a norm: over all inputs, so exact."""
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(part="construction")

@@ -131,7 +131,7 @@ def relative_norm(w: Float[np.ndarray, "d m"]) -> float:
 
 
 def _construct(group: list[Point]) -> list[Outcome]:
-    """Fits one small network a penalty, as replicas, and enlarges it to each point's width."""
+    """Fits a small network for each penalty, and enlarges it to each point's width."""
     config = group[0].config
     penalties = sorted({point.config.penalty for point in group})
     layout = ReplicaLayout(len(penalties))

@@ -19,7 +19,7 @@ from lsa_jax.reporting.runs import Runs
 
 
 def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Returns the least norm among the runs with at most an error, for each error that occurs.
+    """Returns the least norm of the runs with at most an error, for each error.
 
     Args:
         runs: with `relative_norm` and `column`.
@@ -53,7 +53,7 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
 
 
 def _with_fitted_norms(results: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
-    """Returns results with the least norm of each search's candidates that fit, `fitted_norm`."""
+    """Returns results with `fitted_norm`, the least of each search's fitted candidates."""
     if candidates.empty:
         return results.assign(fitted_norm=np.nan)
     fits = candidates[candidates["train_error"] <= HAND_MADE_NORMS[0][1]]
