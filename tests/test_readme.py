@@ -1,5 +1,6 @@
 """Code of README and docs runs, the files they name exist, public modules are listed."""
 
+import functools
 import importlib
 import json
 import re
@@ -13,10 +14,10 @@ import jax
 import numpy as np
 import pytest
 
+import lsa_jax
 from lsa_jax import experiments
 from lsa_jax.experiments.lsa.noise_curves import families, learners
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
-from lsa_jax.reporting.conditions import FITTED
 from lsa_jax.sweep.registry import load_settings
 from lsa_jax.sweep.variants import set_fields
 
@@ -73,15 +74,33 @@ def overlay(monkeypatch, tmp_path):
     importlib.reload(settings)
 
 
-def test_the_readme_runs_and_learns(capsys):
-    best = run_page("README.md")["best"]
-    accuracies = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
-    assert len(accuracies) == 2 and np.min(accuracies) > 0.7
-    assert best.scores[best.operator] == min(best.scores.values())
+@pytest.fixture
+def quick_diagnosis(monkeypatch):
+    """Gives every diagnosis a few seconds."""
+    given = {"minutes": 0.02, "seeds": 2, "folds": 1, "progress": False}
+    monkeypatch.setattr(lsa_jax, "diagnose", functools.partial(lsa_jax.diagnose, **given))
+
+
+def test_the_readme_runs(quick_diagnosis, capsys):
+    found = run_page("README.md")["found"]
+    assert str(found) in capsys.readouterr().out and len(found.table) >= 3
+
+
+@pytest.mark.documents
+def test_the_tutorial_has_a_lazy_and_a_rich_network(capsys):
+    found = run_page("docs/diagnose.md")
+    assert (found["lazy"].word, found["rich"].word) == ("lazy", "rich")
+    printed = [text.strip().splitlines() for _, text in blocks("docs/diagnose.md", "text")]
+    for lines, answer in zip(printed, (found["lazy"], found["rich"]), strict=True):
+        ours = str(answer).splitlines()
+        assert [_without_numbers(line) for line in lines[:3]] == [
+            _without_numbers(line) for line in ours[:3]
+        ]
 
 
 def test_what_one_adds_runs_and_learns(overlay, capsys):
-    run_page("docs/extend.md")
+    best = run_page("docs/extend.md")["best"]
+    assert best.scores[best.operator] == min(best.scores.values())
     accuracies = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
     assert len(accuracies) == 2 and np.min(accuracies) > 0.7
 
@@ -154,20 +173,6 @@ def test_the_tables_of_what_a_regression_takes_are_what_their_code_prints(capsys
 
 def _without_numbers(sentence):
     return re.sub(r"[+-]?\d[\d.]*", "0", sentence.partition("it would take")[0])
-
-
-@pytest.mark.documents
-def test_a_verdict_on_a_network_of_another_library_runs():
-    found = run_page("docs/running.md")["found"]
-    fits = found.rows.loc[found.rows["learner"] == "network", "train_accuracy"]
-    assert len(fits) == 3 and fits.min() >= FITTED
-    ((_, printed),) = (block for block in blocks("docs/running.md", "text") if "±" in block[1])
-    *table, sentence = printed.strip().splitlines()
-    # Rounding differs between machines, and with it the last examples that are right.
-    assert _without_numbers(sentence) == _without_numbers(found.verdict.sentence)
-    means = [float(line.split()[-3]) for line in table[1:]]
-    ours = 100 * found.rows.groupby("learner", sort=False)["test_accuracy"].mean()
-    np.testing.assert_allclose(means, ours, atol=1.5)
 
 
 @pytest.mark.documents
