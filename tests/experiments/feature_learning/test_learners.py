@@ -349,8 +349,9 @@ def test_of_all_best_linear_models_the_least_one_is_taken():
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("weights", ["none", "all_steps"])
-@pytest.mark.parametrize("learner", ["one_step_exact", "two_step_exact"])
+@pytest.mark.parametrize(
+    ("learner", "weights"), [("one_step_exact", "none"), ("two_step_exact", "all_steps")]
+)
 def test_the_best_linear_model_is_that_on_features_of_its_step(make, learner, weights, monkeypatch):
     fields = {"data__num_test": 30, "data__ones_share": 0.9, "data__num_train": 300, "m": 3}
     fields |= {"first_rate": 10.0, "leftover": 0.0, "class_weights": weights}

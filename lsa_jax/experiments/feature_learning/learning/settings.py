@@ -231,4 +231,3 @@ _RULES = (
 )
 
 SETTINGS = Settings(FIELDS, _sweep, _RULES)
-default_config = SETTINGS.default_config
