@@ -136,13 +136,11 @@ class Settings(NamedTuple):
         fields: fields by dotted name, such as "data.image_size".
         sweep: `(config) -> swept settings`, a dictionary by dotted name for each point.
         rules: conditions on several fields, in the order in which they are checked.
-        check: `(config) -> None`; raises `InputError` (to be replaced by rules).
     """
 
     fields: Mapping[str, Field]
     sweep: Callable[[ml_collections.ConfigDict], list[dict[str, Any]]]
     rules: tuple[Rule, ...] = ()
-    check: Callable[[ml_collections.ConfigDict], None] = lambda config: None
 
     def default_config(self) -> ml_collections.ConfigDict:
         """Returns the nested, locked configuration that holds every field's default."""
@@ -169,7 +167,6 @@ class Settings(NamedTuple):
         check(config, self.fields)
         for rule in self.rules:
             rule.check(config)
-        self.check(config)
 
 
 def product(axes: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
