@@ -16,8 +16,7 @@ import pytest
 
 import lsa_jax
 from lsa_jax import experiments
-from lsa_jax.experiments.lsa.noise_curves import families, learners
-from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
+from lsa_jax.experiments.lsa.noise_curves import families, learners, settings
 from lsa_jax.sweep.registry import load_settings
 from lsa_jax.sweep.variants import set_fields
 
@@ -129,9 +128,9 @@ def run_added(table, changes, learners_run, workdir):
     exec(entry, {})
     importlib.reload(settings)  # which reads the table once
     short = {"data.num_train": 100, "data.num_test": 50, "data.placement": "fixed_corner"}
-    config = set_fields(settings.default_config(), short | changes)
+    config = set_fields(settings.SETTINGS.default_config(), short | changes)
     config.sweep.learner = learners_run
-    points = make_points(config, settings.sweep(config), settings.validate)
+    points = make_points(config, settings.SETTINGS.sweep(config), settings.SETTINGS.validate)
     return run_sweep(config, points, workdir, data_dir=None, command=[])
 
 
@@ -165,12 +164,6 @@ def test_kernels_at_scale_runs():
     np.testing.assert_allclose(namespace["diagonal"], np.diagonal(finite)[:4], rtol=1e-4)
 
 
-def test_the_tables_of_what_a_regression_takes_are_what_their_code_prints(capsys):
-    (code,) = (code for _, code in blocks("docs/kernels.md", "python") if "kernels.plan(" in code)
-    exec(code, {"np": np, "kernels": importlib.import_module("lsa_jax.kernels")})
-    assert capsys.readouterr().out.strip() in PAGES["docs/kernels.md"]
-
-
 def _without_numbers(sentence):
     return re.sub(r"[+-]?\d[\d.]*", "0", sentence.partition("it would take")[0])
 
@@ -189,9 +182,9 @@ def test_trained_parameters_of_a_sweep_come_back_without_training(tmp_path, monk
     )
     changes = {"data.num_train": 60, "data.num_test": 50, "network.epochs": 2}
     changes["measures"] = ("weight_movement",)
-    config = set_fields(settings.default_config(), changes | {"sweep.noise": (0.0, 1.0)})
+    config = set_fields(settings.SETTINGS.default_config(), changes | {"sweep.noise": (0.0, 1.0)})
     config.sweep.learner = ("network",)
-    points = make_points(config, settings.sweep(config), settings.validate)
+    points = make_points(config, settings.SETTINGS.sweep(config), settings.SETTINGS.validate)
     run_sweep(config, points, tmp_path, data_dir=None, command=[])
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*/*")}
     group, model, params = namespace["trained_networks"](tmp_path)
