@@ -156,22 +156,22 @@ def compare(
     found: dict[tuple[str, int], list[Prediction]] = {}
     networks: list[list[dict[str, float]]] = [[] for _ in range(seeds)]
     outputs = functools.partial(_outputs, jax.jit(model.apply))
-    linearized = jax.jit(lambda start, end, x: kernels.linearize(model.apply, start)(end, x))
     tangent = jax.jit(functools.partial(kernels.empirical_ntk, model.apply))
     for part, trained in zip(parts, pairs, strict=True):
         infinite = kernel and _regress(functools.partial(kernels.gram, kernel), part)
         done += 1
         progress(done / total)
         for seed, pair in enumerate(trained):
-            ends = [outputs(params, part.test.inputs) for params in pair]
-            linear = _outputs(functools.partial(linearized, pair.start), pair.trained, part.test[0])
+            end = outputs(pair.trained, part.test.inputs)
             fit = _score(task, outputs(pair.trained, part.train.inputs), part.train)
-            networks[seed].append({"train_score": fit} | _change(task, *ends, linear))
+            networks[seed].append(
+                {"train_score": fit} | _change(model, task, pair, part.test.inputs)
+            )
             if len(networks[seed]) == 1:
                 few = Dataset(*(a[:measured_examples] for a in part.train))
                 networks[seed][0] |= training.measures.measure(MEASURES, model.apply, *pair, *few)
             results = {
-                "network": Prediction(ends[1]),
+                "network": Prediction(end),
                 "ntk_trained": _regress(_tiled(tangent, pair.trained), part),
                 "ntk_finite": _regress(_tiled(tangent, pair.start), part),
             } | ({"ntk_infinite": infinite} if infinite else {})
@@ -219,16 +219,14 @@ def _outputs(apply: Callable, params: Any, inputs: np.ndarray) -> np.ndarray:
     return np.concatenate(list(map(np.asarray, batches)))[: len(inputs)]
 
 
-def _change(task: Task, start: np.ndarray, end: np.ndarray, linear: np.ndarray) -> dict[str, float]:
-    """Returns the squared lengths of f_T - f_0 - J_0 (theta_T - theta_0) and of f_T - f_0.
-
-    Under softmax cross-entropy a constant added to all outputs of an example changes nothing, so
-    the outputs' mean is taken out.
-    """
-    missed, moved = (end - linear).astype(float), (end - start).astype(float)
-    if task.kind == "classes":
-        missed, moved = (a - a.mean(1, keepdims=True) for a in (missed, moved))
-    return {"missed": float((missed**2).sum()), "moved": float((moved**2).sum())}
+def _change(model: Model, task: Task, pair: Pair, inputs: np.ndarray) -> dict[str, float]:
+    """Returns the squared lengths of f_T - f_0 - J_0 (theta_T - theta_0) and of f_T - f_0."""
+    sums = np.zeros(2)
+    for first in range(0, len(inputs), _AT_ONCE):
+        batch = inputs[first : first + _AT_ONCE]
+        centred = task.kind == "classes"
+        sums += training.measures.linearization_residual(model.apply, *pair, batch, centred)
+    return {"missed": float(sums[0]), "moved": float(sums[1])}
 
 
 def _tiled(kernel: Callable, params: Any) -> Callable[..., np.ndarray]:

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.stats
 
+from lsa_jax.reporting.claims import FEWEST_EXAMPLES
 from lsa_jax.reporting.report import Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, ends, needed, variance
@@ -126,7 +127,7 @@ class Answer(NamedTuple):
         """The word and the numbers, in one line."""
         numbers = [f"{g.measured} {g.number:+.1f}{g.unit}" for g in self.grades if g.unit]
         numbers = [f"c = {g.number:.2f}" for g in self.grades if not g.unit] + numbers
-        return f"{self.word}: {'; '.join(numbers)}"
+        return ": ".join(filter(None, (self.word, "; ".join(numbers))))
 
     @property
     def claims(self) -> list[Row]:
@@ -182,8 +183,9 @@ def grade(
     best, label = best_fixed(runs)
     gain = minus(score(learner="network"), score(learner=best))(runs)
     features = minus(score(learner="ntk_trained"), score(learner="ntk_finite"))(runs)
-    margin = planned_margin(len(gain.values), gain.count or 1)
-    grades = []
+    margin, grades = planned_margin(len(gain.values), gain.count or 1), []
+    if unmet := _unmet(runs, (gain, features)):
+        return Answer(f"undecided: {unmet}", (), margin)
     if "linearization_error" in runs.finished:
         measured = value("linearization_error", learner="network", bounds=(0.0, np.inf))(runs)
         grades += [_dynamics(measured)] if len(measured.values) else []
@@ -201,6 +203,22 @@ def grade(
     if margin > MARGIN:
         notes.append(f"differences within {margin:.2g} points count as none on so few examples")
     return Answer(word, tuple(grades), margin, tuple(notes))
+
+
+def _unmet(runs: Runs, samples: tuple[Sample, ...]) -> str:
+    """Returns why the runs decide nothing, such as a missing one; "" where they do."""
+    column = "test_r2" if "test_r2" in runs.finished else "test_accuracy"
+    learners = ("network", "ntk_trained", *FIXED)
+    if lost := runs.where(learner=learners).lost(column):
+        return lost  # a kernel that is missing could have been the best one
+    if not all(len(sample.values) for sample in samples):
+        there = ", ".join(runs.finished["learner"].unique()) or "no learner"
+        return f"runs of {there} alone; a network, its NTK at the start and after training needed"
+    if any(sample.equal for sample in samples):
+        return "all seeds are equal"
+    count = min(sample.count or FEWEST_EXAMPLES for sample in samples)
+    few = f"{count} test examples, {FEWEST_EXAMPLES} needed"
+    return few if count < FEWEST_EXAMPLES else ""
 
 
 def best_fixed(runs: Runs) -> tuple[str, str]:

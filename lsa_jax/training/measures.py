@@ -336,6 +336,33 @@ def _singular_values(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
     return jnp.linalg.svd(lax.fori_loop(0, count, orthogonalise, start)[1], compute_uv=False)
 
 
+@_check_arrays
+@partial(jax.jit, static_argnums=(0, 4))
+def linearization_residual(
+    apply: Callable, params_0: Params, params_t: Params, inputs: Inputs, centred: bool = False
+) -> tuple[Number, Number]:
+    """Returns |f_t - f_0 - J_0 (theta_t - theta_0)|^2 and |f_t - f_0|^2, summed over the inputs.
+
+    The root of their ratio is c, the part of the network's change that its linearisation misses.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
+        params_0: at the start.
+        params_t: now.
+        inputs: examples, usually of the test set.
+        centred: whether to take out the mean of an example's outputs, which changes nothing under
+            softmax cross-entropy.
+
+    Source: Chizat, Oyallon and Bach (2019), section 1; Geiger et al. (2020).
+    """
+    start, end = apply(params_0, inputs), apply(params_t, inputs)
+    linear = kernels.linearize(apply, params_0)(params_t, inputs)
+    missed, moved = (
+        a - a.mean(1, keepdims=True) if centred else a for a in (end - linear, end - start)
+    )
+    return jnp.sum(missed**2), jnp.sum(moved**2)
+
+
 # --- by name ------------------------------------------------------------------------------------
 
 # Each: (apply, params_0, params_t, inputs, targets) -> a number, or numbers by layer.

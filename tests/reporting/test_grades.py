@@ -84,7 +84,7 @@ def test_few_seeds_and_examples_leave_it_undecided_with_limits_and_advice():
 
 
 def test_intervals_contain_the_true_difference_and_narrow_by_pairing():
-    answer = grade(made_up(0.8, learners(0.92, 0.90, 0.90), spread=0.0))
+    answer = grade(made_up(0.8, learners(0.92, 0.90, 0.90), spread=1e-3))
     *_, gain = answer.grades
     assert gain.low < 2.0 < gain.high
     assert gain.high - gain.low < 2 * 1.96 * 100 * np.sqrt(2 * 0.09 / EXAMPLES)

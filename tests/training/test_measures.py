@@ -121,3 +121,32 @@ def test_effective_rank_is_that_of_singular_values_in_float64(key, shape):
     share = share[share > 0]
     found = measures.effective_rank(_readout, np.eye(shape[1], 2, dtype=np.float32), x)
     np.testing.assert_allclose(found, np.exp(-np.sum(share * np.log(share))), rtol=1e-4)
+
+
+def test_linearisation_residuals_are_those_of_the_jacobian_and_nothing_in_a_linear_network():
+    def apply(params, x):
+        return jnp.tanh(x @ params["w"]) @ params["a"]
+
+    keys = jax.random.split(jax.random.key(0), 5)
+    shapes = {"w": (3, 6), "a": (6, 2)}
+    start, change = (
+        {
+            name: jax.random.normal(jax.random.fold_in(key, ord(name)), shape)
+            for name, shape in shapes.items()
+        }
+        for key in keys[:2]
+    )
+    x = jax.random.normal(keys[4], (5, 3))
+    end = jax.tree.map(jnp.add, start, change)
+    jacobian = jax.jacobian(apply)(start, x)
+    step = sum(jnp.tensordot(jacobian[name], change[name], 2) for name in shapes)
+    moved = apply(end, x) - apply(start, x)
+    for centred in (False, True):
+        expected = [moved - step, moved]
+        if centred:
+            expected = [a - a.mean(1, keepdims=True) for a in expected]
+        found = measures.linearization_residual(apply, start, end, x, centred)
+        np.testing.assert_allclose(found, [jnp.sum(a**2) for a in expected], rtol=1e-5)
+    linear = kernels.linearize(apply, start)
+    missed, _ = measures.linearization_residual(linear, start, end, x, False)
+    assert missed < 1e-9

@@ -16,7 +16,7 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from lsa_jax import kernels, parallel, training
+from lsa_jax import backend, kernels, parallel, training
 from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
@@ -28,6 +28,10 @@ from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split
+
+# Losses that a constant added to all outputs of an example leaves as they are.
+_CROSS_ENTROPIES = ("softmax_cross_entropy", "class_mean_cross_entropy")
+_AT_ONCE = 256  # test examples at a time
 
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
@@ -219,6 +223,7 @@ def _train(
         # A linearisation's kernel stays as it is.
         measuring=measuring(config, model, trained) if config.learner == "network" else None,
     )
+    errors = _linearization_errors(points, task, trained, params, set(history.failures))
     outcomes, done = [], 0
     for point in group:
         replica = places.index(_leader(point).config.to_json())
@@ -230,8 +235,42 @@ def _train(
             outcome = exact.solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
             done += 1
             progress(share + (1 - share) * done / followers)
+        elif replica in errors:
+            metrics = outcome.metrics | {"linearization_error": errors[replica]}
+            outcome = outcome._replace(metrics=metrics)
         outcomes.append(outcome)
     return outcomes
+
+
+def _linearization_errors(
+    points: list[Point], task: ImageTask, trained: Trained, params: Any, failed: set[int]
+) -> dict[int, float]:
+    """Returns c of trained networks by replica, see `reporting.grades`.
+
+    A linearised network has none; nor has one with batch normalisation, whose examples act on one
+    another.
+    """
+    config = points[0].config
+    batch_norm = config.model.name == "wide_resnet" and config.model.norm == "batch"
+    if config.learner != "network" or batch_norm or backend.dry_run() is not None:
+        return {}
+    source, found = tasks.source(config, TEST, task.test), {}
+    centred = config.network.loss in _CROSS_ENTROPIES and task.test.targets.shape[1] > 1
+    for replica, point in enumerate(points):
+        if replica in failed:
+            continue
+        shape = tasks.input_shape(config, task)
+        start = trained.model.init(init_key(_run_key(point)), shape)
+        end = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
+        sums, own = np.zeros(2), tasks.replica_of(point)
+        for first in range(0, source.num_examples, _AT_ONCE):
+            index = jnp.arange(first, min(first + _AT_ONCE, source.num_examples))
+            inputs = source.fetch(source.arrays, own, index, jnp.int32(0)).inputs
+            sums += training.measures.linearization_residual(
+                trained.model.apply, start, end, inputs, centred
+            )
+        found[replica] = float(np.sqrt(sums[0] / sums[1])) if sums[1] else np.nan
+    return found
 
 
 def training_outcome(

@@ -18,7 +18,6 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.series import AXES, arrangement_name, curves, runs_of
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.conditions import FITTED
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.report import Report, Row
@@ -182,14 +181,12 @@ def _on_examples(
         f"{config.data.fit!r}); all are resized to {side} x {side} pixels."
     ] * (config.data.dataset == "folder")
     notes += [
-        f"Verdict: {found.sentence}.",
+        f"Answer: {found.sentence}.",
         f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "
         f"{fine['num_test'].iloc[0]:,.0f} test images of {fine['num_classes'].iloc[0]:.0f} "
-        "classes. Rich: the network above its best fixed kernel, and its kernel after training "
-        f"above that at the start. Lazy: neither by more than {verdict.MARGIN:g} points, above "
-        f"or below, of a network with {100 * FITTED:g} % of its training images right.",
+        'classes. The definition of lazy and rich is on the page "Is my network lazy or rich?".',
     ]
-    item = "verdict, at the largest number of examples"
+    item = "lazy or rich, at the largest number of examples"
     return Report(
         title=config.title,
         tables=tables,
