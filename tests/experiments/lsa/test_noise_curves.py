@@ -207,7 +207,10 @@ def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):
     course = [row["kernel_distance"] for row in outcomes[points[0].id].history]
     assert course == sorted(course) and course[0] == pytest.approx(0, abs=1e-6) and len(course) == 3
     report = make_report(config, table, tmp_path)
-    assert report.claims[0].ours == "undecided"
+    assert report.claims[0].ours.startswith("undecided")  # on 12 test examples
+    assert (
+        0 < trained["linearization_error"].item() < 2 and exact["linearization_error"].isna().all()
+    )
     assert list(report.tables[0][1].columns) == ["series", "24 examples"]
 
 
