@@ -6,8 +6,8 @@
 DIR/NAME holds a folder of pictures a class, or train/ and test/ with such folders. Pictures become
 squares of 32 x 32 pixels (`--config.data.image_size`, `--config.data.fit`). Learning curves of a
 CNN, of its fixed kernels (finite and infinite NTK) and of the two that learn (NTK after training,
-recursive feature machine), and a verdict in words with its numbers, by the rules of
-docs/running.md. Numbers of examples are `--config.sweep.num_train="(100, 200)"`; each larger set
+recursive feature machine), and whether the network is lazy or rich, by the definition in
+docs/diagnose.md. Numbers of examples are `--config.sweep.num_train="(100, 200)"`; each larger set
 contains the smaller ones.
 ":small": up to 500 images, one seed.
 """

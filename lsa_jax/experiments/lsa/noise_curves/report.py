@@ -166,7 +166,7 @@ _FITS = {
 def _on_examples(
     config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame
 ) -> Report:
-    """Returns learning curves, with the verdict at the largest number of examples of the sweep."""
+    """Returns learning curves, with lazy or rich at the largest number of examples."""
     counts, headings = fine["num_train"], "{:,.0f} examples"
     accuracy = _wide(100 * fine["test_accuracy"], fine[["series"]], counts, headings)
     tables = [("Test accuracy (%)", accuracy)]
