@@ -24,7 +24,7 @@ from lsa_jax.training.programs import Source, init_key
 MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment")
 # Ridges over a kernel's mean diagonal, among which leave-one-out errors choose.
 RIDGES = tuple(10.0**power for power in range(-6, 2))
-_TILE = 128  # examples along a side of a finite kernel's tile
+TILE = 128  # examples along a side of a finite kernel's tile
 _AT_ONCE = 256  # examples that a network is evaluated on at a time
 
 
@@ -45,6 +45,12 @@ class Prediction(NamedTuple):
 
     outputs: np.ndarray
     left_out: float = np.nan
+
+
+@functools.lru_cache(maxsize=8)
+def tangent(apply: Callable) -> Callable[..., Array]:
+    """Returns a network's `(params, x1, x2) -> finite NTK`, compiled once for all parameters."""
+    return jax.jit(functools.partial(kernels.empirical_ntk, apply))
 
 
 def train(
@@ -156,7 +162,7 @@ def compare(
     found: dict[tuple[str, int], list[Prediction]] = {}
     networks: list[list[dict[str, float]]] = [[] for _ in range(seeds)]
     outputs = functools.partial(_outputs, jax.jit(model.apply))
-    tangent = jax.jit(functools.partial(kernels.empirical_ntk, model.apply))
+    ntk = tangent(model.apply)
     for part, trained in zip(parts, pairs, strict=True):
         infinite = kernel and _regress(functools.partial(kernels.gram, kernel), part)
         done += 1
@@ -172,8 +178,8 @@ def compare(
                 networks[seed][0] |= training.measures.measure(MEASURES, model.apply, *pair, *few)
             results = {
                 "network": Prediction(end),
-                "ntk_trained": _regress(_tiled(tangent, pair.trained), part),
-                "ntk_finite": _regress(_tiled(tangent, pair.start), part),
+                "ntk_trained": _regress(_tiled(ntk, pair.trained), part),
+                "ntk_finite": _regress(_tiled(ntk, pair.start), part),
             } | ({"ntk_infinite": infinite} if infinite else {})
             for name, prediction in results.items():
                 found.setdefault((name, seed), []).append(prediction)
@@ -238,7 +244,7 @@ def _tiled(kernel: Callable, params: Any) -> Callable[..., np.ndarray]:
 
     def matrix(x1: np.ndarray, x2: np.ndarray | None = None) -> np.ndarray:
         x2 = x1 if x2 is None else x2
-        side = min(_TILE, len(x2))
+        side = min(TILE, len(x2))
         rows, columns = (np.resize(x, (-(-len(x) // side) * side, *x.shape[1:])) for x in (x1, x2))
         tiles = [
             [kernel(params, rows[i : i + side], columns[j : j + side])

@@ -7,15 +7,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lsa_jax import costs, kernels
+from lsa_jax import costs
 from lsa_jax.diagnosis import tasks
+from lsa_jax.diagnosis.runs import TILE, tangent
 from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.models.model import ExampleShape, Model
 
 # Passes over the training examples: at least these, and at least as many as these steps take.
 _LEAST_EPOCHS, _LEAST_STEPS = 40, 2000
 _FEWEST = 100  # examples
-_TILE = 32  # examples of the kernel's tile that is timed
 _COMPILED = 8.0  # seconds for the programs of either part
 _SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
 
@@ -55,18 +55,19 @@ def default_epochs(num_train: int, batch_size: int) -> int:
 
 def measure_pace(model: Model, task: Task, loss: Callable, batch_size: int) -> Pace:
     """Times a step of training and a tile of the finite kernel, without their compilation."""
-    inputs, targets = (jnp.asarray(a[: max(batch_size, _TILE)]) for a in task.train)
+    inputs, targets = (jnp.asarray(a[: max(batch_size, TILE)]) for a in task.train)
     params = model.init(jax.random.key(0), ExampleShape.of(task.train.inputs))
 
     def total(params: Any, x: Array, y: Array) -> Array:
         return loss(model.apply(params, x), y).mean()
 
     step = jax.jit(jax.grad(total))
-    kernel = kernels.finite_kernel(model.apply, params)
-    few = inputs[:_TILE]
+    few = inputs[:TILE]
     of_step = costs.timed(lambda: step(params, inputs[:batch_size], targets[:batch_size]))
     # The evaluation after each epoch takes about half of the training.
-    return Pace(1.5 * of_step, costs.timed(lambda: kernel(few, few)) / len(few) ** 2)
+    return Pace(
+        1.5 * of_step, costs.timed(lambda: tangent(model.apply)(params, few, few)) / len(few) ** 2
+    )
 
 
 def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> tuple[float, float]:
@@ -76,8 +77,8 @@ def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> t
         tests = round(sizes.examples / (sizes.folds if sizes.folds > 1 else 4))
     n = sizes.examples - (tests if task.test is None else 0)
     steps = sizes.epochs * -(-n // batch_size)
-    of_kernels = 2 * pace.entry * (n**2 / 2 + n * tests)
-    decomposed = 2 * 25 * n**3 / 2e10  # at 20 GFLOP/s
+    of_kernels = 2 * pace.entry * n * (n + tests)
+    decomposed = 2 * 9 * n**3 / 1e10  # at 10 GFLOP/s in double precision
     networks = sizes.folds * sizes.seeds
     return networks * steps * pace.step + _COMPILED, networks * (
         of_kernels + decomposed
