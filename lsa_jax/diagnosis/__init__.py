@@ -229,7 +229,7 @@ def diagnose(
 
 
 def _about(seconds: float) -> str:
-    return f"about {duration(seconds)}" if seconds > 1 else "sizes as given"
+    return f"at most about {duration(seconds)}" if seconds > 1 else "sizes as given"
 
 
 def _check(given: dict[str, Any], batch_size: int, minutes: float) -> None:
