@@ -147,9 +147,8 @@ def decide(claim: Claim, runs: Runs) -> Row:
     sample = claim.statistic(runs)
     if not len(sample.values) or sample.values.isna().all() and not claim.every:
         note = sample.lost or ("no number" if len(sample.values) else "")
-        return Row(
-            claim.item, claim.statement, "", None, "not run", primary=claim.primary, note=note
-        )
+        words = claim.item, claim.statement, "", None
+        return Row(*words, "not run", primary=claim.primary, note=note)
     row = _every(claim, sample) if claim.every else _in_range(claim, sample, runs)
     if claim.ours is not None:
         row = row._replace(ours=claim.ours(runs))
@@ -160,8 +159,7 @@ def decide(claim: Claim, runs: Runs) -> Row:
 
 def decide_all(claims: Iterable[Claim], runs: Runs) -> list[Row]:
     """Decides claims, primary ones first, each with its status after Holm's correction."""
-    rows = sorted((decide(claim, runs) for claim in claims), key=lambda row: not row.primary)
-    return holm(rows)
+    return holm(sorted((decide(one, runs) for one in claims), key=lambda row: not row.primary))
 
 
 def holm(rows: Sequence[Row]) -> list[Row]:
@@ -176,11 +174,11 @@ def holm(rows: Sequence[Row]) -> list[Row]:
 
 def holm_rejects(p_values: Sequence[float]) -> list[bool]:
     """Returns which hypotheses Holm's (1979) correction rejects, of one-sided tests at 2.5 %."""
-    order, rejected = np.argsort(p_values, kind="stable"), [False] * len(p_values)
-    for rank, place in enumerate(order):
-        if p_values[place] > TAIL / (len(p_values) - rank):
+    left, rejected = len(p_values), [False] * len(p_values)
+    for place in np.argsort(p_values, kind="stable"):
+        if p_values[place] > TAIL / left:
             break
-        rejected[place] = True
+        left, rejected[place] = left - 1, True
     return rejected
 
 
