@@ -152,4 +152,4 @@ def test_a_learning_curve_has_a_column_a_number_of_examples():
     assert table["series"].tolist()[0] == LEARNERS["ntk_trained"].label  # as they came
     assert measured["num_train"].tolist() == [2000, 10_000]
     assert [float(cell.split()[0]) for cell in measured["kernel_distance"]] == [0.25, 0.5]
-    assert found.notes[0].startswith("Verdict: ") and "1,000 test images of 10" in found.notes[1]
+    assert found.notes[0].startswith("Answer: ") and "1,000 test images of 10" in found.notes[1]
