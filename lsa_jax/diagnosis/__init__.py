@@ -99,7 +99,7 @@ class Diagnosis(NamedTuple):
                 reach = [[max(one.number - one.low, 0)], [max(one.high - one.number, 0)]]
                 axis.errorbar(one.number, place, xerr=np.nan_to_num(reach), fmt="o", capsize=4)
             axis.set_yticks(range(len(own)), [one.question for one in own])
-            axis.set_ylim(len(own) - 0.5, -0.5)
+            axis.set_ylim(max(len(own), 1) - 0.5, -0.5)
         axes[0].set(xlim=(0, max(1.0, *(g.high for g in graded[:-2]), 1.0)), xlabel="c")
         for cut, color in ((grades.FOLLOWS, "C0"), (grades.LEAVES, "C3")):
             axes[0].axvline(cut, color=color, lw=1, ls="--")

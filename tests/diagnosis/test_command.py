@@ -1,0 +1,87 @@
+"""`lsa-jax diagnose` answers from a file of Python and data; bad input costs one line."""
+
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lsa_jax.diagnosis import command
+
+MODEL = """
+from flax import linen as nn
+
+make = nn.Sequential([lambda x: x.reshape(len(x), -1), nn.Dense(4), nn.relu, nn.Dense(2)])
+broken = 3
+"""
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """Runs the command in a folder with a model and data; returns status, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_model.py").write_text(MODEL)
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(60, 3)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", X=x, y=(x[:, 0] > 0).astype(int))
+    np.savez(tmp_path / "other.npz", a=x)
+    np.savez(tmp_path / "objects.npz", X=np.array([{}], object), y=x)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["lsa-jax", *arguments])
+        command._FLAGS.unparse_flags()
+        for flag in command._FLAGS:
+            command._FLAGS[flag].unparse()
+        status = 0
+        try:
+            command.run()
+        except SystemExit as end:
+            status = end.code
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+SIZES = ("--seeds=1", "--folds=1", "--examples=60", "--epochs=2")
+
+
+def test_it_prints_the_answer_and_writes_a_page(call, tmp_path):
+    page = tmp_path / "answer.html"
+    given = ("diagnose", "my_model.py:make", "--data=data.npz", f"--html={page}")
+    status, out, _ = call(*given, *SIZES)
+    assert status == 0 and "dynamics" in out and "network" in out
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_folder_of_images_is_read(call, tmp_path):
+    for label in ("cat", "dog"):
+        (tmp_path / "pets" / label).mkdir(parents=True)
+        for i in range(30):
+            level = 40 * (label == "dog") + 5 * i
+            Image.new("RGB", (5, 4), (level, i, 0)).save(tmp_path / "pets" / label / f"{i}.png")
+    status, out, _ = call("diagnose", "my_model.py:make", "--data=pets", "--size=4", "--seeds=1",
+                          "--epochs=2", "--examples=40")  # fmt: skip
+    assert status == 0 and "2 classes" in out
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        ((), "diagnose"),
+        (("diagnose", "my_model.py:make"), "--data"),
+        (("diagnose", "my_model.py:mak", "--data=data.npz"), "make"),
+        (("diagnose", "my_model:make", "--data=data.npz"), "FILE.py:NAME"),
+        (("diagnose", "gone.py:make", "--data=data.npz"), "gone.py"),
+        (("diagnose", "my_model.py:broken", "--data=data.npz"), "model"),
+        (("diagnose", "my_model.py:make", "--data=gone"), "gone"),
+        (("diagnose", "my_model.py:make", "--data=other.npz"), "X and y"),
+        (("diagnose", "my_model.py:make", "--data=objects.npz"), "objects.npz"),
+        (("diagnose", "my_model.py:make", "--dat=data.npz"), "--data"),
+        (("diagnose", "my_model.py:make", "--data=data.npz", "--minutes=soon"), "minutes"),
+        (("diagnose", "my_model.py:make", "--data=data.npz", "--minutes=-1"), "minutes"),
+    ],
+)
+def test_bad_input_costs_one_line_and_exit_status_2(call, arguments, named):
+    status, _, error = call(*arguments)
+    assert status == 2 and len(error.strip().splitlines()) == 1 and named in error
