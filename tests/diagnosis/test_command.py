@@ -22,7 +22,7 @@ def call(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_model.py").write_text(MODEL)
     draw = np.random.default_rng(0)
-    x = draw.normal(size=(60, 3)).astype(np.float32)
+    x = draw.normal(size=(160, 3)).astype(np.float32)
     np.savez(tmp_path / "data.npz", X=x, y=(x[:, 0] > 0).astype(int))
     np.savez(tmp_path / "other.npz", a=x)
     np.savez(tmp_path / "objects.npz", X=np.array([{}], object), y=x)
@@ -43,7 +43,7 @@ def call(tmp_path, monkeypatch, capsys):
     return run
 
 
-SIZES = ("--seeds=1", "--folds=1", "--examples=60", "--epochs=2")
+SIZES = ("--seeds=1", "--folds=1", "--examples=160", "--epochs=2")
 
 
 def test_it_prints_the_answer_and_writes_a_page(call, tmp_path):
