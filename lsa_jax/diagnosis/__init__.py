@@ -28,6 +28,7 @@ from lsa_jax.diagnosis.runs import Pair
 from lsa_jax.diagnosis.sizes import Sizes
 from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.errors import InputError
+from lsa_jax.models.model import ExampleShape
 from lsa_jax.reporting import files, grades
 from lsa_jax.reporting.claims import chance_warning
 from lsa_jax.reporting.conditions import FITTED
@@ -192,9 +193,9 @@ def diagnose(
         "measured_examples": measured_examples,
     }
     _check(given, batch_size, minutes)
-    key = jax.random.key(0) if key is None else arrays.random_key("key", key)
-    key_examples, key_splits, key_seeds = jax.random.split(key, 3)
+    key_examples, key_splits, key_seeds = _keys(key)
     model, task = as_model(model), _task(X, y)
+    _check_outputs(model, task)
     known = _pairs(params, task)
     sizes, expected = _sizes(model, task, known, minutes, batch_size, given)
     if progress:
@@ -225,7 +226,14 @@ def diagnose(
             sizes.measured_examples,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    return Diagnosis(found.finished, _answer(task, found, done, sizes), task.words, sizes)
+    answer = _answer(task, found, done, sizes, shared=_share_start(pairs[0]))
+    return Diagnosis(found.finished, answer, task.words, sizes)
+
+
+def _keys(key: Key[Array, ""] | None) -> Key[Array, " 3"]:
+    """Returns the keys that draw examples, splits and networks."""
+    key = jax.random.key(0) if key is None else arrays.random_key("key", key)
+    return jax.random.split(key, 3)
 
 
 def _about(seconds: float) -> str:
@@ -250,6 +258,27 @@ def _task(X: Any, y: Any) -> Task:  # noqa: N803
             "diagnose(model, (X, y), (X_test, y_test))"
         )
     return tasks.make_task(X, y)
+
+
+def _check_outputs(model: Any, task: Task) -> None:
+    """Raises unless the network has an output for each class or target."""
+    params = jax.eval_shape(
+        lambda key: model.init(key, ExampleShape.of(task.train.inputs)), jax.random.key(0)
+    )
+    outputs = jax.eval_shape(model.apply, params, task.train.inputs[:1]).shape[-1]
+    columns = task.train.targets.shape[1]
+    if outputs != columns:
+        kind = "class" if task.kind == "classes" else "target"
+        raise InputError(
+            f"model has {outputs} output{'s' * (outputs > 1)}; accepted for {task.words}: "
+            f"{columns}, one for each {kind}"
+        )
+
+
+def _share_start(pairs: list[Pair]) -> bool:
+    """Whether several seeds have one start, so that they vary by the order of examples alone."""
+    first, *others = (jax.tree.leaves(pair.start) for pair in pairs)
+    return bool(others) and all(all(map(np.array_equal, first, other)) for other in others)
 
 
 def _pairs(params: Any, task: Task) -> list[Pair]:
@@ -302,7 +331,7 @@ def _adam(epochs: int, num_train: int, batch_size: int) -> optax.GradientTransfo
     return optax.adam(optax.warmup_cosine_decay_schedule(0.0, 1e-3, warmup, max(steps, warmup + 1)))
 
 
-def _answer(task: Task, found: Any, epochs: int | None, sizes: Sizes) -> Answer:
+def _answer(task: Task, found: Any, epochs: int | None, sizes: Sizes, *, shared: bool) -> Answer:
     """Grades the runs, with notes on a network that learned nothing or did not fit."""
     networks = found.where(learner="network").finished
     fitted = float(networks["train_score"].min())
@@ -310,16 +339,21 @@ def _answer(task: Task, found: Any, epochs: int | None, sizes: Sizes) -> Answer:
     unfitted = ""
     if fitted < FITTED:
         end = "" if epochs is None else f" after {epochs} epochs"
-        unfitted = f"training {kind} of {fitted:.3f}{end}, {FITTED:g} needed to be called lazy"
+        unfitted = f"training {kind} of {fitted:.3f}{end}: below {FITTED:g}, longer training may "
+        unfitted += "change the answer"
     if task.kind == "classes":
         mean, count = float(networks["test_accuracy"].mean()), int(networks["num_test"].iloc[0])
         learned = chance_warning(mean, task.train.targets.shape[1], count, task.chance)
     else:
         mean = float(networks["test_r2"].mean())
         learned = "" if mean > 0 else f"R^2 of {mean:.3f}, where the mean target has 0"
-    return grades.grade(
+    answer = grades.grade(
         found,
         learned=learned and f"the network learned nothing: {learned}",
         unfitted=unfitted,
         more_examples=task.test is None and sizes.folds == 1,
     )
+    if shared:
+        note = "all seeds have one start, so intervals cover the order of examples alone"
+        answer = answer._replace(notes=(*answer.notes, note))
+    return answer

@@ -5,6 +5,7 @@ Nothing here imports jax before the arguments are checked.
 
 import importlib.util
 import sys
+import types
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,11 @@ def load_network(named: str) -> Any:
     finally:
         sys.path.pop(0)
     if not hasattr(module, name):
-        there = [key for key in vars(module) if not key.startswith("_")]
+        there = [
+            key
+            for key, value in vars(module).items()
+            if not key.startswith("_") and not isinstance(value, types.ModuleType)
+        ]
         raise InputError(f"model is {named!r}; accepted names of {file}: {', '.join(there)}")
     return getattr(module, name)
 
@@ -92,7 +97,10 @@ def load_data(named: str, size: int) -> tuple[Any, ...]:
         found = images.load_folder(path.resolve().name, path.resolve().parent, size=size)
         return tuple(found.train), tuple(found.test)
     if path.suffix != ".npz" or not path.is_file():
-        raise InputError(f"--data is {named!r}; accepted: a folder of images, or an .npz file")
+        gone = "" if path.exists() else ", which does not exist"
+        raise InputError(
+            f"--data is {named!r}{gone}; accepted: a folder of images, or an .npz file"
+        )
     import numpy as np
 
     try:

@@ -156,7 +156,11 @@ def _plain(y: Any) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise InputError(f"y is an array of {array.dtype} {array.shape}; accepted: {ACCEPTED}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise InputError("y has entries that are not finite; accepted: finite numbers")
+        lost = int((~np.isfinite(array)).any(axis=tuple(range(1, array.ndim))).sum())
+        raise InputError(
+            f"y has entries that are not finite in {lost} of {len(array)} examples; accepted: "
+            "finite numbers; leave these examples out"
+        )
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 

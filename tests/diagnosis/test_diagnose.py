@@ -145,7 +145,7 @@ def test_real_targets_are_regressed_and_scored_by_r2():
 
 
 def test_outputs_that_do_not_fit_the_targets_cost_one_line(data):
-    with pytest.raises(InputError, match="outputs"):
+    with pytest.raises(InputError, match="^model has 3 outputs"):
         lsa_jax.diagnose(network(outputs=3), *data, **SMALL, examples=150, epochs=2)
 
 
@@ -179,3 +179,13 @@ def test_sizes_are_chosen_for_the_budget(data, capsys):
     found = lsa_jax.diagnose(network(), x, y, minutes=0.05, epochs=2)
     assert found.sizes.seeds == 3 and found.sizes.examples < len(y)
     assert str(found.sizes) in capsys.readouterr().out
+
+
+def test_seeds_that_share_a_start_are_named(data):
+    init, apply = network()
+    start = init(jax.random.key(0), (40,))
+    shared = (lambda key, shape: start, apply)
+    found = lsa_jax.diagnose(shared, *data, **SMALL, examples=400, epochs=2)
+    assert "one start" in str(found)
+    found = lsa_jax.diagnose((init, apply), *data, **SMALL, examples=400, epochs=2)
+    assert "one start" not in str(found)
