@@ -185,13 +185,8 @@ def diagnose(
         InputError: an argument is not accepted.
         NumericalError: a kernel or its solution is not finite.
     """
-    given = {
-        "seeds": seeds,
-        "folds": folds,
-        "examples": examples,
-        "epochs": epochs,
-        "measured_examples": measured_examples,
-    }
+    given = {"seeds": seeds, "folds": folds, "examples": examples, "epochs": epochs}
+    given["measured_examples"] = measured_examples
     _check(given, batch_size, minutes)
     key_examples, key_splits, key_seeds = _keys(key)
     model, task = as_model(model), _task(X, y)
