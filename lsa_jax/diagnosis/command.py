@@ -43,7 +43,7 @@ _SIZES = {
 
 
 def load_network(named: str) -> Any:
-    """Returns what a file of Python defines under a name.
+    """Returns the object that a Python file defines under a name.
 
     Args:
         named: "path/to/file.py:name".
@@ -88,7 +88,7 @@ def load_data(named: str, size: int) -> tuple[Any, ...]:
         size: side in pixels of the images of a folder.
 
     Raises:
-        InputError: neither, or what is in it is not accepted.
+        InputError: neither of the two, or its contents are not accepted.
     """
     path = Path(named).expanduser()
     if path.is_dir():

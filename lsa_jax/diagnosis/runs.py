@@ -152,7 +152,7 @@ def compare(
     Args:
         model: the network.
         kernel: its kernel at infinite width; None for none.
-        task: what is learned.
+        task: the examples and targets.
         parts: splits; the results of a seed are on the test examples of all of them.
         pairs: parameters by split and seed.
         measured_examples: training examples that measures are taken on.

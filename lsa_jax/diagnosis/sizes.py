@@ -15,7 +15,7 @@ from lsa_jax.models.model import ExampleShape, Model
 
 # Passes over the training examples: at least these, and at least as many as these steps take.
 _LEAST_EPOCHS, _LEAST_STEPS = 40, 2000
-_FEWEST = 120  # examples, a quarter of which are enough to test on
+_FEWEST = 120  # examples: a quarter of them, 30, is enough to test on
 _COMPILED = 8.0  # seconds for the programs of either part
 _SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
 
@@ -64,10 +64,9 @@ def measure_pace(model: Model, task: Task, loss: Callable, batch_size: int) -> P
     step = jax.jit(jax.grad(total))
     few = inputs[:TILE]
     of_step = costs.timed(lambda: step(params, inputs[:batch_size], targets[:batch_size]))
+    of_tile = costs.timed(lambda: tangent(model.apply)(params, few, few))
     # The evaluation after each epoch takes about half of the training.
-    return Pace(
-        1.5 * of_step, costs.timed(lambda: tangent(model.apply)(params, few, few)) / len(few) ** 2
-    )
+    return Pace(1.5 * of_step, of_tile / len(few) ** 2)
 
 
 def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> tuple[float, float]:
@@ -80,9 +79,8 @@ def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> t
     of_kernels = 2 * pace.entry * n * (n + tests)
     decomposed = 2 * 9 * n**3 / 1e10  # at 10 GFLOP/s in double precision
     networks = sizes.folds * sizes.seeds
-    return networks * steps * pace.step + _COMPILED, networks * (
-        of_kernels + decomposed
-    ) + _COMPILED
+    of_training = networks * steps * pace.step
+    return of_training + _COMPILED, networks * (of_kernels + decomposed) + _COMPILED
 
 
 def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[str, Any]) -> Sizes:

@@ -22,7 +22,7 @@ _TEST_SHARE = 0.25
 
 
 class Task(NamedTuple):
-    """What is learned.
+    """Examples and targets to be learned.
 
     Attributes:
         kind: "classes" or "numbers".
@@ -100,8 +100,8 @@ def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
     Args:
         key: draws which examples are tested.
         task: examples.
-        folds: parts, each of which is tested once; 1 tests on a quarter, or on the task's own test
-            set.
+        folds: number of parts; each part is tested once. 1 tests on a quarter, or on the task's
+            own test set.
     """
     if task.test is not None:
         yield Split(task.train, task.test, np.arange(len(task.train.targets)))

@@ -68,10 +68,9 @@ class Grade(NamedTuple):
         return _GRADES[self.question][self.words]
 
     def __str__(self) -> str:
-        sign = "+" if self.unit else ""
-        numbers = f"{self.number:{sign}.2f}" if not self.unit else f"{self.number:+.1f}{self.unit}"
+        form = "+.1f" if self.unit else ".2f"
+        numbers = f"{self.number:{form}}{self.unit}"
         if np.isfinite(self.low):
-            form = ".2f" if not self.unit else "+.1f"
             numbers += f" ({self.low:{form}} to {self.high:{form}})"
         return f"{self.question:<9} {self.measured}: {numbers}: {self.text}"
 
@@ -151,17 +150,14 @@ class Answer(NamedTuple):
         ]
 
 
-# Words for combinations of grades: (dynamics, features, gain), None for any. The first one holds.
-WORDS: tuple[tuple[str, tuple[tuple[str, ...] | None, ...]], ...] = (
+# Words for combinations of grades (dynamics, features, gain). The first that holds is taken.
+WORDS: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = (
     ("rich", (("leaves",), ("above",), ("above",))),
     ("lazy", (("follows",), ("equal",), ("equal",))),
     ("lazy, behind a better kernel", (("follows",), ("equal", "below"), ("below",))),
     ("rich features without gain", (("leaves",), ("above",), ("equal", "below"))),
     ("gain without better features", (("leaves",), ("equal", "below"), ("above",))),
-    (
-        "not lazy, without gain",
-        (("leaves",), ("equal", "below"), ("equal", "below")),
-    ),
+    ("not lazy, without gain", (("leaves",), ("equal", "below"), ("equal", "below"))),
 )
 
 
@@ -194,12 +190,10 @@ def grade(
                     more_examples),
         _difference("gain", f"network minus {label}", gain, margin, more_examples),
     ]  # fmt: skip
-    word = _word(grades, fitted=not unfitted)
+    word = f"undecided: {learned}" if learned else _word(grades, fitted=not unfitted)
     notes = [unfitted] if unfitted else []
     if len(gain.values) == 1:
         notes.append("one seed: other seeds may differ")
-    if learned:
-        word, notes = f"undecided: {learned}", notes
     if margin > MARGIN:
         notes.append(f"differences within {margin:.2g} points count as none on so few examples")
     return Answer(word, tuple(grades), margin, tuple(notes))

@@ -264,7 +264,7 @@ class Course:
 
 
 def course_of_weights(measuring: Measuring, starts: PyTree, marks: Sequence[int]) -> Course | None:
-    """Returns the course of a run of which only `OF_WEIGHTS` are measured, as `course_of` does."""
+    """Returns the course of a run with measures of `OF_WEIGHTS` alone, as `course_of` does."""
     if not measuring.names or backend.dry_run() is not None:
         return None
     starts = measuring.network(starts)

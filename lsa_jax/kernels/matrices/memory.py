@@ -82,7 +82,7 @@ def device_available() -> float:
 def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
     """Returns the bytes that one tile may take on each of several devices like this one.
 
-    Devices of a CPU share the host's memory, of which the matrix takes `output` bytes.
+    Devices of a CPU share the host's memory; the matrix takes `output` bytes of it.
     """
     statistics = device.memory_stats()
     if statistics is None:

@@ -130,7 +130,7 @@ def by_first(function: Callable) -> Callable:
 
 
 class ShardedRows(Sharded):
-    """A matrix of which each process keeps some rows, as `gram(x1, x2, sharded=True)` returns."""
+    """A matrix whose rows are split over processes, as `gram(x1, x2, sharded=True)` returns it."""
 
     def __init__(
         self, own: Float[np.ndarray, "own_rows n"], count: int, group: ProcessGroup

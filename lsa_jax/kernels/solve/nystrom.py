@@ -311,7 +311,7 @@ class _Features(NamedTuple):
 
 
 def _features(pairs: Callable[..., np.ndarray], centres: np.ndarray) -> _Features:
-    """Factorises the matrix of the centres, without those that equal sums of others to rounding."""
+    """Factorises the matrix of the centres, less centres that equal sums of others to rounding."""
     matrix = pairs(centres)
     problem.check_kernel(matrix)
     digest, mean_diagonal = gram_file.digest(matrix), problem.mean_diagonal(matrix)

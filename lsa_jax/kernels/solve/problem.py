@@ -15,7 +15,7 @@ from lsa_jax.kernels.matrices.sharded import PackedMatrix, Sharded
 # Bytes of a block of rows, widened to float64: few blocks, and little memory next to the matrix.
 _ROWS = 64e6
 
-# Side of a square block, of which two are compared within the cache.
+# Side of a square block: two blocks are compared within the cache.
 _SIDE = 1024
 
 # Rounding of a float32 kernel stays far below this share of the mean diagonal; mistakes do not.

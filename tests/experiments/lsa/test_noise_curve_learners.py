@@ -95,6 +95,7 @@ def test_at_a_large_output_scale_the_networks_kernel_stays(tmp_path):
     lazy, after, before = (outcome.metrics for outcome in found)
     assert lazy["train_loss"] < np.log(10) - 0.02
     assert 0 <= lazy["kernel_distance"] < 1e-4 and 0 < lazy["weight_movement/Conv_0"] < 1e-2
+    assert 0 < lazy["linearization_error"] < 1e-2  # of the parameters that training began with
     assert after["test_accuracy"] == before["test_accuracy"]
     assert after["train_accuracy"] == before["train_accuracy"]
 

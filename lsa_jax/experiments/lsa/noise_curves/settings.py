@@ -66,7 +66,7 @@ FIELDS: dict[str, Field] = {
     "data.photographs": Field(None, optional(text()),
         "folder of photographs below the data folder"),
     "data.photograph_size": Field(None, optional(integer(1)),
-        "side of photographs, several of which tile a background; None: one fills it"),
+        "side of photographs that tile a background; None: one fills it"),
     "data.synset": Field(None, optional(one_of("plants")),
         "photographs: keep the nXXXXXXXX folders of this WordNet synset; None keeps all"),
     # The network, described once for all learners.
@@ -174,7 +174,7 @@ def _is_normalised(config: ml_collections.ConfigDict) -> bool:
 
 
 def _least_side(config: ml_collections.ConfigDict) -> int:
-    """Returns a side after a wide ResNet's groups, two of which halve it, rounded up."""
+    """Returns a side after a wide ResNet's groups: a quarter, rounded up twice."""
     return -(-config.data.background_size // 4)
 
 

@@ -38,7 +38,7 @@ from lsa_jax.training.course import NOTHING, Measuring
 
 
 def _setting(config: ml_collections.ConfigDict, name: str) -> tuple:
-    """Returns a setting of the search, of which kernels have their own."""
+    """Returns a setting of the search; kernels have settings of their own."""
     return config.search[f"kernel_{name}" if config.learner in KERNEL_LEARNERS else name]
 
 
