@@ -13,7 +13,7 @@ from lsa_jax.reporting import gallery  # noqa: E402
 from lsa_jax.sweep import fingerprints, gallery_pages  # noqa: E402
 
 _GALLERY = Path(__file__).with_name("gallery")
-_LINK = re.compile(r'href="(\w+)\.md')
+_ADDRESS = re.compile(r'(src|href)="(?!\w+:|[/#])([^"]*)"')
 
 
 class _AnglesAreText(Extension):
@@ -37,14 +37,20 @@ def _notice(item):
     return f'<p class="gallery-stale">Stale, as changed since: {" and ".join(changes)}.</p>'
 
 
+def _address(found, page):
+    """Returns an attribute of HTML whose address is of a page as built, in a folder of its own."""
+    place = re.sub(r"(?:index)?\.md(?=#|$)", "/", found[2])
+    up = "" if page.file.src_uri.endswith("index.md") else "../"
+    return f'{found[1]}="{up}{place}"'
+
+
 def on_page_markdown(markdown, page, config, files):
     """Marks stale results on a page of the gallery, and links its HTML to pages as built."""
     if not page.file.src_uri.startswith("gallery/"):
         return markdown
-    if page.file.src_uri == "gallery/index.md":
-        page.meta["hide"] = ["toc"]  # which leaves its cards more room
+    page.meta["hide"] = ["toc"]  # which leaves tables and cards more room
     for item in gallery.read(_GALLERY).values():
         mark = gallery_pages.MARK.format(item.name)
         if mark in markdown:
             markdown = markdown.replace(mark, _notice(item))
-    return _LINK.sub(r'href="\1/', markdown)
+    return _ADDRESS.sub(lambda found: _address(found, page), markdown)

@@ -1,8 +1,12 @@
 """Finished sweeps as the tests of the gallery make and publish them."""
 
+import functools
+
 import matplotlib.pyplot as plt
+import pandas as pd
 
 from lsa_jax.reporting import files, gallery
+from lsa_jax.reporting.report import Report
 from lsa_jax.sweep import publishing
 
 CLAIM = {"item": "a gap", "paper": 0.75, "ours": 0.5, "spread": 0.01, "status": "not shown"}
@@ -18,7 +22,7 @@ RUNS = {"k=64": 2, "k=256": 1}
 
 
 def remake(folder):
-    """Writes the files of a report."""
+    """Writes the files of a report and returns it."""
     figure, axis = plt.subplots(figsize=(2, 1))
     axis.plot([0, 1], [1, 0])
     for kind in ("svg", "png"):
@@ -26,6 +30,12 @@ def remake(folder):
     plt.close(figure)
     files.write_json(folder / "report.json", CLAIMS)
     (folder / "report.md").write_text("# T\n\n![curve](curve.png)\n")
+    table = pd.DataFrame({"run": ["a", "b"], "n": [10_000, 20], "x_i": [0.123456, None]})
+    return Report("T", [("Means", table)], [], {"curve": functools.partial(draw, None)})
+
+
+def draw(axis):
+    """Draws a curve against its number."""
 
 
 def configuration(name):
@@ -62,7 +72,7 @@ def publish(place, made=None):
 
     def make(folder):
         remade.append(folder.name)
-        (made or remake)(folder)
+        return (made or remake)(folder)
 
     lines = list(publishing.publish(place[0], publishing.finished([place[1]]), make))
     return lines, remade

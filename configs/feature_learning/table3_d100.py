@@ -1,4 +1,4 @@
-"""Table 3 and figures 9, 10, Shi, Wei and Liang 2022: table 1 in d = 100 dimensions.
+"""Table 3 at d = 100, figures 9, 10, Shi, Wei and Liang 2022: table 1 in fewer dimensions.
 
     python -m launch.sweep --config=configs/feature_learning/table3_d100.py --workdir=runs/d100
 

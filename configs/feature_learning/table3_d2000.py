@@ -1,4 +1,4 @@
-"""Table 3 and figures 9, 10, Shi, Wei and Liang 2022: table 1 in d = 2000 dimensions.
+"""Table 3 at d = 2000, figures 9, 10, Shi, Wei and Liang 2022: table 1 in more dimensions.
 
     python -m launch.sweep --config=configs/feature_learning/table3_d2000.py --workdir=runs/d2000
 

@@ -1,4 +1,4 @@
-"""Table 4 and figures 11, 12, Shi, Wei and Liang 2022: 90 % of the labels are -1.
+"""Table 4 at 90 %, figures 11, 12, Shi, Wei and Liang 2022: 90 % of the labels are -1.
 
     python -m launch.sweep --config=configs/feature_learning/table4_90.py --workdir=runs/t4_90
 

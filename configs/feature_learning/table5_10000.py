@@ -1,4 +1,4 @@
-"""Table 5 and figures 13, 14, Shi, Wei and Liang 2022: table 1 on 10,000 examples, m = 50.
+"""Table 5 at n = 10,000, figures 13, 14, Shi, Wei and Liang 2022: table 1 with m = 50.
 
     python -m launch.sweep --config=configs/feature_learning/table5_10000.py --workdir=runs/n10000
 

@@ -1,4 +1,4 @@
-"""Table 5 and figures 13, 14, Shi, Wei and Liang 2022: table 1 on 25,000 examples.
+"""Table 5 at n = 25,000, figures 13, 14, Shi, Wei and Liang 2022: table 1 on fewer examples.
 
     python -m launch.sweep --config=configs/feature_learning/table5_25000.py --workdir=runs/n25000
 

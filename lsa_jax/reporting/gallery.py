@@ -26,12 +26,16 @@ class Item(NamedTuple):
         pictures: file names of its figures, the main one first.
         fingerprint: of its settings, report and results, see `sweep.fingerprints`.
         results: file name of the results that `sweep.kept` packed; empty where there are none.
+        captions: of the figures, in their order.
+        tables: of the report: heading, columns and rows of cells, as text.
     """
 
     sweep: Sweep
     pictures: list[str]
     fingerprint: dict[str, Any]
     results: str = ""
+    captions: list[str] = []
+    tables: list[tuple[str, list[str], list[list[str]]]] = []
 
     @property
     def configuration(self) -> Path:

@@ -54,6 +54,11 @@ def _plain(text: str) -> markupsafe.Markup:
     return markupsafe.Markup(re.sub(r"([*_])", r"\\\1", escaped))
 
 
+def tone(status: str) -> str:
+    """Returns the class of a status: "good", "bad", "note" or none."""
+    return _TONES.get(status, "")
+
+
 def environment() -> jinja2.Environment:
     """Returns the environment of the templates in the folder `templates`."""
     made = jinja2.Environment(
@@ -65,7 +70,7 @@ def environment() -> jinja2.Environment:
     )
     made.filters |= {"broken": _broken, "plain": _plain}
     made.globals |= {
-        "tone": lambda status: _TONES.get(status, ""),
+        "tone": tone,
         "width": courses.WIDTH,
         "height": courses.HEIGHT,
     }
@@ -84,7 +89,8 @@ def _rows(table: pd.DataFrame) -> list[list[Cell]]:
     return [[value_cell(files.plain(v)) for v in row] for row in table.itertuples(index=False)]
 
 
-def _claim(claim: Mapping[str, Any]) -> dict[str, Cell]:
+def claim_cells(claim: Mapping[str, Any]) -> dict[str, Cell]:
+    """Returns the cells of a claim, a row of a sweep's `report.json`, by column."""
     ours, paper = value_cell(claim["ours"]), value_cell(claim["paper"])
     if claim["spread"] is not None:
         ours = ours._replace(text=f"{ours.text} ± {claim['spread']:.2g}")
@@ -109,7 +115,7 @@ def claim_table(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[li
     Args:
         claims: rows of a sweep's `report.json`.
     """
-    rows = [_claim(claim) for claim in claims]
+    rows = [claim_cells(claim) for claim in claims]
     used = [name for name in (rows[0] if rows else ()) if any(row[name].text for row in rows)]
     return used, [[row[name] for name in used] for row in rows]
 

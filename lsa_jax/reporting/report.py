@@ -1,5 +1,6 @@
 """The report of an experiment: tables, claims and figures, before they are written."""
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -70,7 +71,8 @@ class Report(NamedTuple):
         tables: heading and table, in order; written to `report.md` and printed.
         claims: the paper's claims and numbers, and ours.
         figures: by file name without ending, a function that draws and returns a
-            `matplotlib.figure.Figure` (matplotlib is imported by that function alone).
+            `matplotlib.figure.Figure` (matplotlib is imported by that function alone). The first
+            line of its docstring is the figure's caption.
         extra_tables: by file name without ending, tables written as CSV files of their own.
         notes: lines of text that follow the tables.
     """
@@ -81,3 +83,21 @@ class Report(NamedTuple):
     figures: dict[str, Callable[[], Any]]
     extra_tables: dict[str, pd.DataFrame] = {}
     notes: list[str] = []
+
+    @property
+    def captions(self) -> dict[str, str]:
+        """The figures' captions by name, from the docstrings of the functions that draw them."""
+        words = {name: _caption(name, draw) for name, draw in self.figures.items()}
+        repeated = [text for text in words.values() if list(words.values()).count(text) > 1]
+        return {
+            name: f"{text.rstrip('.')} ({name.replace('_', ' ')})." if text in repeated else text
+            for name, text in words.items()
+        }
+
+
+def _caption(name: str, draw: Callable[[], Any]) -> str:
+    while isinstance(draw, functools.partial):
+        draw = draw.func
+    first, *_ = (draw.__doc__ or name.replace("_", " ")).splitlines()
+    words = first.removeprefix("Draws ")
+    return words[:1].upper() + words[1:]

@@ -1,11 +1,12 @@
-"""The gallery's pages: a first one with a card an item, and one a paper, from its records."""
+"""The gallery's pages, from its records: a first one, one a work, one a configuration."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from lsa_jax.reporting import files, page, papers, reproduction
+from lsa_jax.reporting import files, page, papers
 from lsa_jax.reporting.claims import holm_rejects
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.machine import duration, kinds
@@ -13,7 +14,26 @@ from lsa_jax.reporting.report import STATUSES
 from lsa_jax.sweep.catalog import Entry, Variant
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
-_FIRST_CLAIMS = 8  # reports give their main ones first; the others are folded away
+_FIRST_CLAIMS = 6  # of a page without primary ones; reports give their main ones first
+# The mark of a claim's status on a page, and the status in words.
+MARKS = {
+    "shown": ("✓", "holds"),
+    "shown of one seed": ("✓", "holds for one seed"),
+    "not shown": ("✗", "does not hold"),
+    "undecided": ("?", "open"),
+    "condition not met": ("–", "cannot be judged"),
+    "measured": ("", "measured"),
+    "not run": ("", "not run"),
+}
+_TESTED = ("shown", "not shown", "undecided", "shown of one seed", "condition not met")
+_PLURAL = {
+    "not shown": "do not",
+    "undecided": "open",
+    "shown of one seed": "hold for one seed",
+    "condition not met": "cannot be judged",
+    "measured": "numbers without an expected value",
+    "not run": "not run",
+}
 # The line of a page in which the build of the documentation says that an item is stale.
 MARK = "<!-- record: {} -->"
 
@@ -37,34 +57,32 @@ def _by_claim(sizes: Sequence[Item]) -> list[list[tuple[str, Mapping[str, Any]]]
 
 
 def _claims(sizes: Sequence[Item]) -> list[dict[str, Any]]:
-    """Returns the rows of claims in up to two parts, the first and the others.
+    """Returns the rows of a table of claims.
 
     A claim at several sizes has a row each, one below the other, its words in the first of them.
     """
-    parts = []
     by_claim = _by_claim(sizes)
     columns, cells = page.claim_table(claim for at_sizes in by_claim for _, claim in at_sizes)
     made = (dict(zip(columns, row, strict=True)) for row in cells)
-    for number, at_sizes in enumerate(by_claim):
-        if number in (0, _FIRST_CLAIMS):
-            parts.append({"claims": 0, "rows": []})
-        parts[-1]["claims"] += 1
+    rows = []
+    for at_sizes in by_claim:
         for place, (size, _) in enumerate(at_sizes):
             row = next(made)
             if len(sizes) > 1:
                 words = page.Cell("") if place else row["claim"]
                 row = {"claim": words, "size": page.Cell(size)} | row | {"claim": words}
-            parts[-1]["rows"].append(row)
-    return parts
+            rows.append(row)
+    return rows
 
 
-def _largest(sizes: Sequence[Item]) -> list[Mapping[str, Any]]:
-    """Returns each claim at the largest size that makes it.
+def _by_size(sizes: Sequence[Item]) -> list[Item]:
+    """Returns sizes with the published one first, then the one that took longest."""
+    return sorted(sizes, key=lambda item: (item.size == "full", item.seconds), reverse=True)
 
-    That is the published size, or else the one that took longest.
-    """
-    by_length = sorted(sizes, key=lambda item: (item.size == "full", item.seconds), reverse=True)
-    return [at_sizes[0][1] for at_sizes in _by_claim(by_length)]
+
+def _largest(sizes: Sequence[Item]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Returns each claim at the largest size that makes it, with the name of that size."""
+    return [at_sizes[0] for at_sizes in _by_claim(_by_size(sizes))]
 
 
 def _correct(entries: Sequence[Entry]) -> None:
@@ -73,7 +91,7 @@ def _correct(entries: Sequence[Entry]) -> None:
     Each claim counts at the largest size that makes it; at the others the mark is removed.
     """
     published = [[v.published for v in entry.variants if v.published] for entry in entries]
-    counted = [claim for sizes in published for claim in _largest(sizes)]
+    counted = [claim for sizes in published for _, claim in _largest(sizes)]
     tested = [claim for claim in counted if claim.get("primary") and claim.get("p") is not None]
     for claim in (claim for sizes in published for item in sizes for claim in item.sweep.claims):
         claim["holm"] = None
@@ -100,16 +118,35 @@ def _cost(item: Item) -> str:
 
 
 def _size(variant: Variant, item: Item) -> dict[str, Any]:
-    """Returns the contents of the pages on a configuration at one size."""
-    count = Counter(claim["status"] for claim in item.sweep.claims)
+    """Returns the contents of a configuration's page on one size."""
     return {
         "item": item,
         "command": command(variant),
         "mark": MARK.format(item.name),
-        "counts": reproduction.counts(item.sweep.claims),
-        "statuses": [status for status in STATUSES if count[status]] or ["no claims"],
+        "counts": in_words(item.sweep.claims),
         "cost": _cost(item),
         "machine": _machine(item),
+        "figures": list(zip(item.pictures, item.captions or repeat(""), strict=False)),
+    }
+
+
+def in_words(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Returns how many claims hold, as a sentence."""
+    count = Counter(claim["status"] for claim in claims)
+    tested = sum(count[status] for status in _TESTED)
+    if not claims:
+        return "It makes no claims."
+    parts = [f"{count['shown']} of {tested} claims hold"] if tested else []
+    parts += [f"{count[s]} {_PLURAL[s]}" for s in _PLURAL if count[s]]
+    return ", ".join(parts) + "."
+
+
+def _in_words(size: str, claim: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a claim's mark, sentence and size."""
+    mark, words = MARKS[claim["status"]]
+    made = page.claim_cells(claim)
+    return {"mark": mark, "words": words, "size": size, "tone": page.tone(claim["status"])} | {
+        name: made[name].text for name in ("claim", "paper", "ours", "interval", "condition")
     }
 
 
@@ -118,13 +155,22 @@ def _entry(entry: Entry) -> dict[str, Any]:
     small = next((v for v in entry.variants if v.name == "small"), entry.variants[0])
     missing = [v for v in entry.variants if not v.published and v.name != SIZE_FOR_TESTS]
     published = [v.published for v in entry.variants if v.published]
+    commands = {v.published.name: v for v in entry.variants if v.published}
+    largest = _largest(published)
+    first = [(size, claim) for size, claim in largest if claim.get("primary")]
+    decided = [(size, claim) for size, claim in largest if claim["status"] in _TESTED]
+    folder = published[0].folder if published else ""
     return {
-        "anchor": entry.path.stem,
+        "page": f"{folder}/{entry.path.stem}",
         "item": entry.item,
         "claim": entry.claim[:1].upper() + entry.claim[1:],
-        "sizes": [_size(v, v.published) for v in entry.variants if v.published],
+        "sizes": [_size(commands[item.name], item) for item in _by_size(published)],
         "claims": _claims(published),
-        "counted": Counter(claim["status"] for claim in _largest(published)),
+        "has_primary": bool(first),
+        "first": [_in_words(*both) for both in (first or decided[:_FIRST_CLAIMS])],
+        "primary": [_in_words(*both) for both in first],
+        "counts": in_words([claim for _, claim in largest]),
+        "counted": Counter(claim["status"] for _, claim in largest),
         "full": any(item.size == "full" for item in published),
         "not_run": [variant.config for variant in missing],
         "command": command(small),
@@ -148,18 +194,20 @@ def _paper(name: str, found: Sequence[Entry]) -> dict[str, Any]:
 
 
 def write(place: Path, found: Sequence[Entry]) -> list[Path]:
-    """Writes the gallery's pages and returns their paths.
+    """Writes the pages of all works and configurations, and returns their paths.
 
     Args:
         place: its folder.
         found: all configurations, with their published records, from `catalog.entries`.
     """
     shown = [_paper(name, found) for name in papers.PAPERS]
-    made = page.environment()
-    about = {"papers": shown, "statuses": STATUSES}
-    texts = {"index": made.get_template("gallery.html").render(about)}
+    render = page.environment().get_template
+    texts = {"index": render("gallery.html").render(papers=shown, statuses=STATUSES)}
+    texts["figures"] = render("gallery_cards.html").render(papers=shown)
     for paper in shown:
-        texts[paper["name"]] = made.get_template("gallery_paper.html").render(paper=paper)
+        texts[paper["name"]] = render("gallery_paper.html").render(paper=paper)
+        for entry in paper["published"]:
+            texts[entry["page"]] = render("gallery_item.html").render(paper=paper, entry=entry)
     for name, text in texts.items():
         files.write_text(place / f"{name}.md", text)
     return [place / f"{name}.md" for name in texts]

@@ -9,7 +9,9 @@ import pandas as pd
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, papers, pictures, reproduction
 from lsa_jax.reporting.gallery import Item
+from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.reproduction import Sweep
+from lsa_jax.reporting.write import cell
 from lsa_jax.sweep import config_files, fingerprints, kept
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
@@ -80,7 +82,23 @@ def _check(sweep: Sweep, folder: Path) -> None:
         )
 
 
-def _keep(place: Path, sweep: Sweep, folder: Path, results: bytes | None) -> None:
+_MOST_ROWS = 60  # of a table on a page; longer ones are in the results
+
+
+def _tables(report: Report) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Returns the headings, columns and cells of a report's tables, as text."""
+    return [
+        (
+            heading,
+            list(map(str, table)),
+            [list(map(cell, row)) for row in table.itertuples(index=False)],
+        )
+        for heading, table in report.tables
+        if len(table) <= _MOST_ROWS
+    ]
+
+
+def _keep(place: Path, sweep: Sweep, folder: Path, results: bytes | None, report: Report) -> None:
     """Writes the record of a sweep whose report has just been made again."""
     done = reproduction.finished(sweep, folder.parent, sweep.machine or {})
     # A check that the program starts has no figures: they would be mistaken for results.
@@ -88,11 +106,14 @@ def _keep(place: Path, sweep: Sweep, folder: Path, results: bytes | None) -> Non
     drawn = pictures.names(folder) if was_run else []
     # The command names folders of the machine that it ran on; the item lists the figures.
     done = done._replace(command="", pictures=[])
-    gallery.keep(place, Item(done, drawn, fingerprints.of_folder(folder)), folder, results)
+    item = Item(done, drawn, fingerprints.of_folder(folder))
+    captions = [report.captions[name] for name in drawn]
+    item = item._replace(captions=captions, tables=_tables(report) if was_run else [])
+    gallery.keep(place, item, folder, results)
 
 
 def publish(
-    place: Path, found: Iterable[tuple[Sweep, Path]], remake: Callable[[Path], None]
+    place: Path, found: Iterable[tuple[Sweep, Path]], remake: Callable[[Path], Report]
 ) -> Iterator[str]:
     """Puts sweeps into the gallery, and yields a line on each that changes it or is refused.
 
@@ -102,7 +123,7 @@ def publish(
     Args:
         place: the gallery's folder; its other records stay.
         found: from `finished`; of equal configurations and sizes the last counts.
-        remake: writes a folder's report again.
+        remake: writes a folder's report again and returns it.
     """
     known = gallery.read(place)
     for sweep, folder in {sweep.config: (sweep, folder) for sweep, folder in found}.values():
@@ -111,21 +132,21 @@ def publish(
             if published and published.fingerprint == fingerprints.of_folder(folder):
                 continue
             _check(sweep, folder)
-            remake(folder)
-            _keep(place, sweep, folder, kept.pack(folder))
+            report = remake(folder)
+            _keep(place, sweep, folder, kept.pack(folder), report)
             yield f"published {sweep.config}"
         except InputError as error:
             yield f"left out {sweep.config}: {error}"
 
 
-def renew(place: Path, remake: Callable[[Path], None]) -> Iterator[str]:
+def renew(place: Path, remake: Callable[[Path], Report]) -> Iterator[str]:
     """Makes reports of an earlier version again from kept results, and yields a line on each.
 
     A record with other settings than today's stays: its sweep has to be run again.
 
     Args:
         place: the gallery's folder.
-        remake: writes a folder's report again.
+        remake: writes a folder's report again and returns it.
     """
     for config, item in gallery.read(place).items():
         changed = fingerprints.changed(config, item.fingerprint)
@@ -136,8 +157,8 @@ def renew(place: Path, remake: Callable[[Path], None]) -> Iterator[str]:
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch, item.sweep.name)
                 kept.unpack(results, folder)
-                remake(folder)
-                _keep(place, item.sweep, folder, results.read_bytes())
+                report = remake(folder)
+                _keep(place, item.sweep, folder, results.read_bytes(), report)
             yield f"made {config} again"
         except InputError as error:
             yield f"left {config} as it was: {error}"

@@ -41,6 +41,23 @@ def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:
     return not_run(rows, "a check that it starts")
 
 
+def _written(
+    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: Show
+) -> tuple[pd.DataFrame, Report]:
+    """Returns the table of the points that are done, and the report on them once it is written."""
+    with locks.reporting(workdir):
+        results = files.read_results(workdir, [point.id for point in points])
+        if results.empty:
+            raise InputError(
+                f"--workdir {workdir} has no finished runs; start them with launch.sweep"
+            )
+        report = make_report(config, points, results, workdir)
+        show(write_report(workdir, results, report))
+    if len(results) < len(points):
+        show(f"{len(points) - len(results)} of {len(points)} runs are missing")
+    return results, report
+
+
 def report_sweep(
     config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: Show = print
 ) -> pd.DataFrame:
@@ -49,23 +66,14 @@ def report_sweep(
     Raises:
         InputError: none is done, or the folder cannot be written.
     """
-    with locks.reporting(workdir):
-        results = files.read_results(workdir, [point.id for point in points])
-        if results.empty:
-            raise InputError(
-                f"--workdir {workdir} has no finished runs; start them with launch.sweep"
-            )
-        show(write_report(workdir, results, make_report(config, points, results, workdir)))
-    if len(results) < len(points):
-        show(f"{len(points) - len(results)} of {len(points)} runs are missing")
-    return results
+    return _written(config, points, workdir, show)[0]
 
 
-def remake(workdir: Path) -> None:
-    """Writes a folder's report again, from its record alone, and prints nothing.
+def remake(workdir: Path) -> Report:
+    """Writes a folder's report again, from its record alone, prints nothing, and returns it.
 
     Raises:
         InputError: its record cannot be read by this code, or none of its points is done.
     """
     config, points = recorded_points(workdir)
-    report_sweep(config, points, workdir, show=lambda text: None)
+    return _written(config, points, workdir, show=lambda text: None)[1]

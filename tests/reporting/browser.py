@@ -41,6 +41,7 @@ _LOOK = """
     if (!image.complete) await loaded;
     if (!image.naturalWidth) broken.push(image.getAttribute("src"));
   }
+  const height = d.documentElement.scrollHeight;
   for (const details of d.querySelectorAll("details")) details.open = true;
   const width = d.documentElement.clientWidth;
   const wide = [...d.querySelectorAll("table")].map((t) => t.getBoundingClientRect())
@@ -65,7 +66,8 @@ _LOOK = """
   const shown = [...d.querySelectorAll(".gallery-card")].filter((c) => !c.hidden);
   const cards = shown.map((c) => ({...c.dataset}));
   const measured = {
-    width: d.documentElement.scrollWidth, images: all.length, broken, wide, split, dead, cards,
+    width: d.documentElement.scrollWidth, height, images: all.length, broken, wide, split, dead,
+    cards,
   };
 """
 
@@ -100,9 +102,9 @@ def look(site, address, place, width, directory, act=""):
         act: a script that runs before.
 
     Returns:
-        The page's `width`; how many `images` it has and which are `broken`; the right edges of
-        tables that are too `wide`; words of paths that are `split`; links that are `dead`; the
-        data of the `cards` that are shown.
+        The page's `width` and, with its details closed, `height`; how many `images` it has and
+        which are `broken`; the right edges of tables that are too `wide`; words of paths that are
+        `split`; links that are `dead`; the data of the `cards` that are shown.
     """
     source = f'src="{address}/{place}"'
     outer = site / "outer.html"

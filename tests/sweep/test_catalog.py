@@ -52,8 +52,12 @@ def test_no_field_that_names_a_data_set_is_overlooked():
 
 def test_the_pages_of_the_gallery_are_made_of_its_records(found, tmp_path):
     """If not: python -m launch.reproduce --gallery=docs/gallery."""
-    made = {path.name: path.read_text() for path in gallery_pages.write(tmp_path, found)}
-    assert made == {path.name: path.read_text() for path in (ROOT / "docs/gallery").glob("*.md")}
+    place = ROOT / "docs" / "gallery"
+    made = {path.relative_to(tmp_path) for path in gallery_pages.write(tmp_path, found)}
+    assert made == {path.relative_to(place) for path in place.rglob("*.md")}
+    assert all((tmp_path / path).read_text() == (place / path).read_text() for path in made)
+    headings = [(place / path).read_text().partition("\n")[0] for path in made]
+    assert len(set(headings)) == len(headings)
 
 
 def test_costs_and_status_are_those_of_the_records(found):

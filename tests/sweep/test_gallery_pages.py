@@ -26,25 +26,36 @@ def entries(place):
     ]
 
 
-def test_a_page_has_what_came_out_beside_the_paper_and_the_command(place):
+def test_a_page_has_claims_tables_and_figures_and_the_command(place):
     publish(place)
     gallery_pages.write(place[0], entries(place[0]))
-    page = (place[0] / "lsa.md").read_text()
-    assert "\nThe x\\_i &lt;w, x> fall\n" in page
-    assert "![Figure a](lsa/a-small.curve.svg)" in page
-    assert "**Size small**: 0 of 1 shown, 9 not run. 1 min 10 s on 2 cores" in page
-    assert "(50 s of processor time), 2 runs; A processor, 2 x H100, JAX 0.10.2;" in page
-    assert "; [results](lsa/a-small.results.json.xz).\n\n<!-- record" in page
+    page, work = ((place[0] / name).read_text() for name in ("lsa/a.md", "lsa.md"))
+    assert page.startswith("# Figure a\n\nThe x\\_i &lt;w, x> fall [Karp")
+    assert "✗ does not hold</span> <strong>a gap</strong>: 0.5 ± 0.01 (0.4 to 0.6); the" in page
+    assert "In all: 0 of 1 claims hold, 1 do not, 9 not run." in page
+    row = re.findall("<td.*?>(.*?)</td>", page[page.index("## Means") :])[:3]
+    assert row == ["a", "10000", "0.1235"]
+    assert "![A curve against its number.](a-small.curve.svg)\n\n*A curve against" in page
+    assert "Size `small` took 1 min 10 s on 2 cores (50 s of processor time), 2 runs;" in page
+    assert " A processor, 2 x H100, JAX 0.10.2; [results](a-small.results.json.xz)." in page
     cells = ["a gap", "0.75", "0.5 ± 0.01", "0.4 to 0.6", "&lt;few&gt; seeds"]
     assert all(f">{cell}</td>" in page for cell in cells)
-    assert '<span class="gallery-status bad">not shown</span>' in page
-    assert "<summary>2 more</summary>" in page
     command = (
         "python -m launch.sweep --config=configs/lsa/{}.py:small \\\n    --workdir=runs/{}{}\n"
     )
     assert command.format("a", "a-small", " --data_dir=DIR") in page
     assert "\nNot run: `--config=configs/lsa/a.py`.\n" in page
-    assert command.format("d", "d-small", "") in page.partition("## Not run")[2]
+    assert 'href="lsa/a.md"' in work and 'src="lsa/a-small.curve.svg"' in work
+    assert command.format("d", "d-small", "") in work.partition("## Not run")[2]
+
+
+def test_primary_claims_come_first_and_are_on_the_first_page(place):
+    others = [claim(f"other {number}", 1, "shown") for number in range(9)]
+    main = claim("a gap", 0.7, "shown") | {"primary": True, "p": 0.01}
+    gallery_pages.write(place[0], sizes_of(place, full=(9, [*others, main])))
+    for name in ("index.md", "lsa.md", "lsa/a.md"):
+        text = (place[0] / name).read_text().partition("All claims")[0]
+        assert "a gap" in text and "other 3" not in text
 
 
 @pytest.mark.parametrize("told", ["tasks of launch.groups", "SLURM: 4 CPU cores and 1 GPUs a task"])
@@ -54,8 +65,8 @@ def test_of_tasks_on_other_machines_the_host_that_recorded_them_is_not_named(pla
     files.write_json(path, files.read_json(path) | {"devices": [told]})
     publish((place[0], place[1] / "mine"))
     gallery_pages.write(place[0], entries(place[0]))
-    page, card = ((place[0] / name).read_text() for name in ("lsa.md", "index.md"))
-    assert f". 3 s of its tasks together, 2 runs; {told}, JAX 0.10.2; [results]" in page
+    page, card = ((place[0] / name).read_text() for name in ("lsa/a.md", "figures.md"))
+    assert f"took 3 s of its tasks together, 2 runs; {told}, JAX 0.10.2; [results]" in page
     assert "A processor" not in page and "core" not in page.replace(told, "")
     assert "at least" not in page + card and ">3 s of its tasks together</span>" in card
 
@@ -81,7 +92,7 @@ def test_sizes_of_a_claim_stand_one_below_the_other(place):
     small = [claim("a rate", 1, "undecided"), claim("a gap", 0.5, "not shown")]
     found = sizes_of(place, full=(9, full), small=(2, [*small, claim("a sign", 1, "shown")]))
     gallery_pages.write(place[0], found)
-    page = (place[0] / "lsa.md").read_text()
+    page = (place[0] / "lsa" / "a.md").read_text().partition("All claims")[2]
     columns, *rows = re.findall(r"<tr>(.*?)</tr>", page)
     assert re.findall(r"<th>(.*?)</th>", columns)[:4] == ["claim", "size", "status", "paper"]
     cells = [re.findall(r"<td.*?>(?:<span.*?>)?(.*?)(?:</span>)?</td>", row)[:5] for row in rows]

@@ -74,7 +74,7 @@ def test_a_sweep_that_cannot_be_published_does_not_stop_the_others(place, tmp_pa
     def fail(folder):
         if folder.name == "a":
             raise InputError("config.d is missing")
-        remake(folder)
+        return remake(folder)
 
     assert publish(place, fail)[0][0] == f"left out {A}: config.d is missing"
     before = gallery.read(place[0])
@@ -129,9 +129,10 @@ def renew(place):
     """Renews with a code whose claims are others, and returns the lines."""
 
     def make(folder):
-        remake(folder)
+        report = remake(folder)
         files.write_json(folder / "report.json", CLAIMS[1:])
         files.read_results(folder, RUNS).to_csv(folder / "results.csv", index=False)
+        return report
 
     return list(publishing.renew(place[0], make))
 
