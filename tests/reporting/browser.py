@@ -44,7 +44,8 @@ _LOOK = """
   const height = d.documentElement.scrollHeight;
   for (const details of d.querySelectorAll("details")) details.open = true;
   const width = d.documentElement.clientWidth;
-  const wide = [...d.querySelectorAll("table")].map((t) => t.getBoundingClientRect())
+  const wide = [...d.querySelectorAll("table")]
+    .map((t) => (t.closest(".gallery-wide") ?? t).getBoundingClientRect())  // which scrolls
     .filter((box) => box.left < 0 || box.right > width).map((box) => box.right);
   const texts = d.createTreeWalker(d.querySelector("article"), NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {

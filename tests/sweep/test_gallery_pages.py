@@ -44,7 +44,7 @@ def test_a_page_has_claims_tables_and_figures_and_the_command(place):
         "python -m launch.sweep --config=configs/lsa/{}.py:small \\\n    --workdir=runs/{}{}\n"
     )
     assert command.format("a", "a-small", " --data_dir=DIR") in page
-    assert "\nNot run: `--config=configs/lsa/a.py`.\n" in page
+    assert "\nNot run:\n\n```text\n--config=configs/lsa/a.py\n```\n" in page
     assert 'href="lsa/a.md"' in work and 'src="lsa/a-small.curve.svg"' in work
     assert command.format("d", "d-small", "") in work.partition("## Not run")[2]
 
