@@ -2,31 +2,17 @@
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import scipy.stats
 
-from lsa_jax.reporting import files
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends, half_length, variance
 
 # No error is taken to be smaller.
 _LEAST = 1e-30
-
-
-def histories(workdir: Path, runs: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Returns the rows of all runs' histories, after some columns of the runs themselves."""
-    parts = [
-        pd.DataFrame(files.read_metrics(workdir, run["id"])).assign(**{n: run[n] for n in columns})
-        for run in runs.to_dict("records")
-    ]
-    if not parts:
-        return pd.DataFrame()
-    rows = pd.concat(parts, ignore_index=True)
-    return rows[[*columns, *rows.columns.drop(list(columns))]]
 
 
 def of_seeds(own: Runs, column: str, error: Callable[[int], float]) -> Sample:

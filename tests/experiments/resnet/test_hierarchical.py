@@ -9,7 +9,7 @@ from small_sweeps import maker
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, signals, tasks
-from lsa_jax.experiments.resnet.search import Rung, SearchResult
+from lsa_jax.experiments.resnet.search import SearchResult
 from lsa_jax.experiments.resnet.shallow import first_features, last_features, shallow
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.run import run_sweep
@@ -100,7 +100,7 @@ def test_hopeless_is_so_many_times_the_mean_square_of_the_targets():
     fields |= {"alpha": 0.5, "beta": 2.0, "outputs": 3, "composite_degree": 3}
     plan = experiment.make_plan(configure(**fields))
     assert plan.hopeless == pytest.approx(3 * 3 * (2**2 + 0.5**2))
-    assert plan.rungs == (Rung(1, 4), Rung(2, 2))
+    assert plan.rungs == {1: 4, 2: 2}
     task = tasks.make_task(configure(**fields | {"num_train": 4000}))
     squares = np.sum(np.square(np.asarray(task.train.targets)), axis=1)
     assert squares.mean() == pytest.approx(plan.hopeless / 3, rel=0.05)
@@ -117,9 +117,12 @@ def run_with(monkeypatch, tmp_path, found, **fields):
     given, fractions = [], []
 
     class Fake:
-        def run(self, key, start, train, test, grid, *, checkpoint_dir, progress, measuring):
-            given.append((train, checkpoint_dir))
-            progress(0.5)
+        def run(self, key, start, train, test, grid, observe=None, **options):
+            given.append((train, grid, options))
+            for epoch in (2, 4, 6) if observe else ():
+                observe(epoch, jax.tree.map(lambda a, e=epoch: np.full((1, *a.shape), e), start))
+            if not observe:
+                options["progress"](0.5)
             return found
 
         def distances(self, found, candidate, test):
@@ -135,7 +138,7 @@ def run_with(monkeypatch, tmp_path, found, **fields):
 def test_a_winner_has_its_last_errors_and_every_candidate_a_row_an_epoch(monkeypatch, tmp_path):
     found, given, fractions = run_with(monkeypatch, tmp_path, result(2), question="width")
     assert fractions == [0.25, 0.75] and len(found) == 2
-    assert given[0][1] != given[1][1]
+    assert given[0][2]["checkpoint_dir"] != given[1][2]["checkpoint_dir"]
     assert not np.array_equal(given[0][0].inputs, given[1][0].inputs)
     assert found[0].outcomes.test != found[1].outcomes.test  # a test set for each seed
     for outcome in found:
@@ -158,19 +161,20 @@ def test_a_search_without_a_winner_has_failed(monkeypatch, tmp_path):
 
 
 def test_a_signal_is_learned_at_the_first_epoch_that_misses_half_or_less(monkeypatch, tmp_path):
-    rows = [
-        {"epoch": 2 * place, "base_error": base, "composite_error": composite}
-        for place, (base, composite) in enumerate([(1, 1), (0.6, 0.9), (0.5, 0.8), (0.4, 0.7)])
-    ]
-    seen = []
-    monkeypatch.setattr(experiment, "watch", lambda *given: seen.append(given) or rows)
-    found, _, _ = run_with(monkeypatch, tmp_path, result(1), question="epochs")
+    missed = {2: (0.6, 0.9), 4: (0.5, 0.8), 6: (0.4, 0.7)}
+
+    def measure(params):
+        numbers = missed.get(int(np.ravel(params["b2"])[0]), (1, 1))  # of the start: 0 or less
+        return dict(zip(("base_error", "composite_error"), numbers, strict=True))
+
+    monkeypatch.setattr(experiment, "make_measure", lambda config, task: measure)
+    found, given, _ = run_with(monkeypatch, tmp_path, result(1), question="epochs")
     for outcome in found:
         expected = {"base_epoch": 4, "composite_epoch": None, "base_error": 0.4}
         expected |= {"composite_error": 0.7, "test_error": 0.5, "learning_rate": 0.25}
         assert outcome.metrics.items() >= expected.items() and "epoch" not in outcome.metrics
-        assert outcome.history == rows
-    winner = {name: values.tolist() for name, values in seen[0][-1].items()}
+        assert [row["epoch"] for row in outcome.history] == [0, 2, 4, 6]
+    winner = {name: values.tolist() for name, values in given[1][1].items()}
     assert winner == {"learning_rate": [0.25], "weight_decay": [0.1]}
 
 

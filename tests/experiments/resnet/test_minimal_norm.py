@@ -21,7 +21,7 @@ from lsa_jax.experiments.resnet.minimal_norm.experiment import (
     product_of_six,
 )
 from lsa_jax.experiments.resnet.minimal_norm.report import make_report
-from lsa_jax.experiments.resnet.search import Rung, Search, SearchResult
+from lsa_jax.experiments.resnet.search import Search, SearchResult
 from lsa_jax.reporting import files
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
@@ -153,7 +153,7 @@ def test_rows_are_the_candidates_that_reached_the_end_and_the_best_is_reported(
     found = result([0.5, 0.1, np.inf, 0.25, 0.75, 0.3], [4, 2, 4, 4, 4, 4])
     outcome, (plan, start, train, test, grid) = run_with(monkeypatch, tmp_path, found)
     # Only candidates that diverged are dropped.
-    assert plan.rungs == (Rung(2, 6),) and plan.hopeless == 7.0
+    assert plan.rungs == {2: 6} and plan.hopeless == 7.0
     tried = list(itertools.product((2.0, 1.0), (1e-3, 1e-4, 1e-5)))
     assert list(zip(grid["learning_rate"], grid["weight_decay"], strict=True)) == tried
     assert start["w"].shape == (9, 400) and np.std(start["w"]) == pytest.approx(0.25, rel=0.05)

@@ -10,12 +10,12 @@ import pytest
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.resnet import search as search_module
-from lsa_jax.experiments.resnet.search import Plan, Rung, Search, make_grid, survivors
+from lsa_jax.experiments.resnet.search import Plan, Search, make_grid, survivors
 from lsa_jax.training import Measuring, checkpoints, measures
 from lsa_jax.training import course as measuring_module
 
 SIZES = {"num_train": 8, "num_test": 8, "batch_size": 8, "momentum": 0.9, "fall_epoch": 4}
-PLAN = Plan(**SIZES, epochs=6, eval_every=3, rungs=(Rung(2, 2),), hopeless=1e3)
+PLAN = Plan(**SIZES, epochs=6, eval_every=3, rungs={2: 2}, hopeless=1e3)
 GRID = {
     "learning_rate": np.array([0.01, 0.05, 0.1, 1e6]),
     "weight_decay": np.array([0.5, 0.1, 0.0, 0.0]),
@@ -109,7 +109,7 @@ def test_losers_and_diverged_candidates_are_dropped_at_the_rung(found):
 
 def test_a_candidate_that_diverged_counts_no_epochs_after_that():
     grid = GRID | {"learning_rate": np.array([0.01, 0.05, 0.1, 1e30])}
-    found = run(Search(lambda p, x: x @ p["w"], PLAN._replace(rungs=())), grid)
+    found = run(Search(lambda p, x: x @ p["w"], PLAN._replace(rungs={})), grid)
     assert found.trained[:3].tolist() == [6, 6, 6] and found.trained[3] < 3
 
 
@@ -129,7 +129,7 @@ def affine(grid, plan, targets=(1.0, 1.0), **options):
 def test_the_rate_falls_to_a_tenth_after_so_many_whole_epochs(num_train, steps):
     """An epoch of 10 examples in batches of 4 has three steps, the last of which is smaller."""
     plan = PLAN._replace(num_train=num_train, batch_size=4, momentum=0.5, fall_epoch=2, epochs=4)
-    plan, grid = plan._replace(eval_every=1, rungs=()), [(0.3, 0.0), (0.1, 0.5)]
+    plan, grid = plan._replace(eval_every=1, rungs={}), [(0.3, 0.0), (0.1, 0.5)]
     found = affine(grid, plan, frozen=("b",))
     for place, (rate, decay) in enumerate(grid):
         w, v, errors = 0.0, 0.0, []
@@ -143,7 +143,7 @@ def test_the_rate_falls_to_a_tenth_after_so_many_whole_epochs(num_train, steps):
 
 
 def test_frozen_parameters_stay_and_batches_are_fetched():
-    plan = PLAN._replace(epochs=1, eval_every=1, rungs=())
+    plan = PLAN._replace(epochs=1, eval_every=1, rungs={})
 
     def doubled(data, replica, index, epoch):
         return Dataset(2 * data.inputs[index], data.targets[index])

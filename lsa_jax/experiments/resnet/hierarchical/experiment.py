@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import ml_collections
 import numpy as np
 
@@ -20,7 +21,7 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
     NETWORK_LEARNERS,
     SEARCHED,
 )
-from lsa_jax.experiments.resnet.hierarchical.signals import watch
+from lsa_jax.experiments.resnet.hierarchical.signals import make_measure
 from lsa_jax.experiments.resnet.hierarchical.tasks import (
     HierarchicalTask,
     fetch_linearized,
@@ -30,7 +31,7 @@ from lsa_jax.experiments.resnet.hierarchical.tasks import (
     order_key,
     trained_function,
 )
-from lsa_jax.experiments.resnet.search import Grid, Plan, Rung, Search, SearchResult, make_grid
+from lsa_jax.experiments.resnet.search import Grid, Plan, Search, SearchResult, make_grid
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
@@ -58,7 +59,7 @@ def make_plan(config: ml_collections.ConfigDict) -> Plan:
     """Returns the search's plan; an answer of 0 has the targets' mean square as its error."""
     mean_square = num_outputs(config) * (config.beta**2 + config.alpha**2)
     rungs = zip(config.search.rung_epochs, _setting(config, "rung_keep"), strict=True)
-    return Plan.of(config, tuple(Rung(*one) for one in rungs), config.search.hopeless * mean_square)
+    return Plan.of(config, dict(rungs), config.search.hopeless * mean_square)
 
 
 def _history(found: SearchResult, grid: Grid) -> list[dict[str, Any]]:
@@ -96,9 +97,18 @@ def _watched(
     config: ml_collections.ConfigDict, task: HierarchicalTask, outcome: Outcome
 ) -> Outcome:
     """Trains a search's winner once more, and measures both signals in between."""
-    plan = make_plan(config)._replace(eval_every=config.watch_every, rungs=())
+    plan = make_plan(config)._replace(eval_every=config.watch_every, rungs={})
     winner = make_grid([outcome.metrics["learning_rate"]], [outcome.metrics["weight_decay"]])
-    rows = watch(config, task, make_search(config, plan), winner)
+    start, train, test = make_training(config, task)
+    measure, rows = make_measure(config, task), []
+
+    def observe(epoch: int, params: Any) -> None:
+        first = jax.tree.map(lambda a: a[0], params)
+        rows.append({"epoch": epoch, **{n: float(v) for n, v in measure(first).items()}})
+
+    observe(0, jax.tree.map(lambda a: a[None], start))
+    search = make_search(config, plan)
+    search.run(order_key(config), start, train, test, winner, observe=observe)
     learned = {
         f"{name}_epoch": next((r["epoch"] for r in rows if r[f"{name}_error"] <= 1 / 2), None)
         for name in ("base", "composite")

@@ -10,8 +10,7 @@ import pandas as pd
 
 from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, series_name
 from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS, TASK
-from lsa_jax.experiments.resnet.statistics import histories
-from lsa_jax.reporting import outcomes
+from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Report
@@ -191,7 +190,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     question = config.question
     runs = runs_of(config, results, outcomes.read(workdir, results["id"]))
     fine = runs.finished.assign(series=_series_column(runs.finished, question))
-    curves = histories(workdir, fine, ("id", "series", "seed"))
+    curves = files.read_histories(workdir, fine, ["id", "series", "seed"])
     fine = fine.assign(least_error=fine["id"].map(curves.groupby("id")["test_error"].min()))
     draw = functools.partial(_draw_epochs, curves)
     if question != "epochs":

@@ -13,11 +13,9 @@ from lsa_jax.experiments.resnet.hierarchical.tasks import (
     draw_probe,
     initial_params,
     make_training,
-    order_key,
     signals,
     trained_function,
 )
-from lsa_jax.experiments.resnet.search import Grid, Search
 from lsa_jax.experiments.resnet.shallow import first_features
 
 # Over the mean squared feature: read-outs have more examples than features, but these may be
@@ -60,12 +58,18 @@ def readout_error(
     return error / jnp.sum(jnp.mean(test_signal**2, axis=0))
 
 
-def _make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask, test: Any) -> Callable:
-    """Returns the compiled measures of one network's parameters."""
+def make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask) -> Callable:
+    """Returns the compiled measures of one network's parameters.
+
+    They are `test_error`, `first_layer_error` (of the first layer's best linear read-out on beta F,
+    over its mean square), `base_error` and `composite_error` (the share of beta F and of alpha G(F)
+    that the outputs miss).
+    """
     apply, _ = trained_function(config)
     initial, probe = initial_params(config), draw_probe(config)
     base, composite = signals(task.hierarchy, task.test.inputs)
     probe_base, _ = signals(task.hierarchy, probe.inputs)
+    _, _, test = make_training(config, task)
     inputs = (initial, task.test.inputs) if config.learner == "ntk" else test.inputs
 
     @jax.jit
@@ -82,25 +86,3 @@ def _make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask, tes
         }
 
     return measure
-
-
-def watch(
-    config: ml_collections.ConfigDict, task: HierarchicalTask, search: Search, candidate: Grid
-) -> list[dict[str, Any]]:
-    """Trains one candidate and measures both signals at the start and at every evaluation.
-
-    Returns:
-        One row an evaluation: `epoch`, `test_error`, `first_layer_error` (of the first layer's best
-        linear read-out on beta F, over its mean square), `base_error` and `composite_error` (the
-        share of beta F and of alpha G(F) that the outputs miss).
-    """
-    start, train, test = make_training(config, task)
-    measure, rows = _make_measure(config, task, test), []
-
-    def observe(epoch: int, params: Any) -> None:
-        first = jax.tree.map(lambda a: a[0], params)
-        rows.append({"epoch": epoch, **{n: float(v) for n, v in measure(first).items()}})
-
-    observe(0, jax.tree.map(lambda a: a[None], start))
-    search.run(order_key(config), start, train, test, candidate, observe=observe)
-    return rows
