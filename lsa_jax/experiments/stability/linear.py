@@ -20,7 +20,7 @@ from lsa_jax import backend
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
     Pair,
-    member,
+    fetch_member,
     summarize,
     unpacked_scale,
 )
@@ -144,7 +144,7 @@ def measure(
         losses = jax.vmap(loss, (0, None))(outputs, targets)
         return losses, outputs * targets[None] <= 0
 
-    rows, _ = member(pair, 0)
+    rows, _ = fetch_member(pair, 0)
     test = evaluate(pool.inputs[num_train:], pool.targets[num_train:])
     train = evaluate(pool.inputs[rows], pool.targets[rows])
     return summarize(models, test, (train[0][0], train[1][0])), ~test[1][0]

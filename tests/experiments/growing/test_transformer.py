@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing.transformer import (
     TRANSFORMERS,
     Sizes,
@@ -161,11 +160,3 @@ def test_biases_start_at_zero_scales_at_one_and_weights_at_their_deviation(kind)
             assert abs(drawn[-1].mean()) < 5 * 0.3 / leaf.size**0.5, name
     values = np.concatenate(drawn)
     assert len(np.unique(values)) > 0.99 * values.size  # each matrix and layer is a draw of its own
-
-
-@pytest.mark.parametrize("fields", [{"width": 0}, {"heads": 3}, {"dtype": "half"}, {"heads": 8}])
-def test_sizes_that_do_not_fit_are_refused(fields):
-    with pytest.raises(InputError):
-        decoder(SIZES._replace(**fields))
-    # Rotary positions turn pairs of a head's entries; learned ones do not.
-    assert TRANSFORMERS["encoder"](SIZES._replace(heads=8)).init is not None
