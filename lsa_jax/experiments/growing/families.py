@@ -61,13 +61,7 @@ class Family(NamedTuple):
 def make_families(
     config: ml_collections.ConfigDict, fine: pd.DataFrame, workdir: Path
 ) -> list[Family]:
-    """Returns the families with at least three operators that did not fail.
-
-    Args:
-        config: of the sweep.
-        fine: the points that did not fail.
-        workdir: of their losses.
-    """
+    """Returns the families of at least three of the points, none of which has failed."""
     families = []
     for (kind, schedule, seed), rows in fine.groupby(["kind", "schedule", "seed"], sort=False):
         if len(rows) < 3:

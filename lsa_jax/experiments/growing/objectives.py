@@ -160,11 +160,8 @@ def make_objective(
 ) -> Callable[[Key[Array, ""], Int[Array, "b n"]], TokenBatch]:
     """Returns `(key, windows [b, n]) -> TokenBatch`.
 
-    Args:
-        name: "masked" (BERT); "causal"; "prefix"; "spans"; or "ul2", which is one of the last three
-            for each window, with shares of 60, 20 and 20 %.
-        length: n.
-        vocabulary_size: with the special tokens and the sentinels.
+    It is "masked" (BERT); "causal"; "prefix"; "spans"; or "ul2", which is one of the last three for
+    each window, with shares of 60, 20 and 20 %. The vocabulary includes special tokens.
 
     Raises:
         InputError: the windows are too short for a span.

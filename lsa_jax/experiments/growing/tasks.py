@@ -143,10 +143,8 @@ def make_optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransform
 def make_loss(model: Transformer, remat: bool) -> Callable:
     """Returns `(params, batch) -> (sum of the asked tokens' cross-entropies, how many)`.
 
-    Args:
-        model: the network.
-        remat: computes logits window by window, and again for the gradient: the logits of a whole
-            batch over a large vocabulary would fill the memory.
+    `remat` computes logits window by window, and again for the gradient: the logits of a whole
+    batch over a large vocabulary would fill the memory.
     """
 
     def loss(params: Params, batch: TokenBatch) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -123,7 +123,7 @@ def train_vocabulary(
     Args:
         pieces: the text.
         kind: "wordpiece" (lower case, as BERT's) or "bytes" (pairs of bytes, joined).
-        vocabulary_size: the most tokens there may be; "bytes" needs 256 and the special ones.
+        vocabulary_size: the most tokens there may be.
         num_sentinels: of span corruption.
 
     Raises:
@@ -235,15 +235,8 @@ def load(
 ) -> Text:
     """Reads sources, trains a vocabulary on all of them and packs them into windows.
 
-    Args:
-        sources: see the module.
-        data_dir: where files lie.
-        vocabulary: "wordpiece" or "bytes".
-        vocabulary_size: the most tokens there may be.
-        length: tokens of a window.
-        num_sentinels: tokens to reserve for span corruption.
-        validation_every: of every so many runs of 16 windows one is held out.
-        max_characters: of each source; None reads all.
+    The vocabulary is of "wordpiece" or "bytes" and has `vocabulary_size` tokens at most, of which
+    `num_sentinels` are for span corruption; `max_characters` are of each source.
 
     Raises:
         InputError: a source is missing, or too short for a window to train on and one to hold out.

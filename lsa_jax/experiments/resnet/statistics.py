@@ -40,8 +40,7 @@ def by_cell(
         own: the runs.
         by: columns of the settings, such as the width.
         column: of the errors.
-        best: whether the best of all settings is of interest: Bonferroni's correction allows for
-            the choice.
+        best: whether the best setting is of interest, a choice that Bonferroni's correction allows.
         chosen: candidates; each seed uses the one with its least test error.
     """
     groups, samples = list(own.finished.groupby(list(by), dropna=False)), {}
@@ -68,14 +67,7 @@ def decisive(
 
     The first that exists of: an error whose whole interval decides by itself, such as below a bound
     that all are claimed to be above; an error whose interval contains the bound; the nearest error.
-
-    Args:
-        by: as in `by_cell`; likewise `column` and `chosen`.
-        claim: about all errors, or about the best of them.
-        bound: of the claim.
-        column: see `by`.
-        chosen: see `by`.
-        **settings: of the runs.
+    `by`, `column` and `chosen` are as in `by_cell`.
     """
     sign, best = -1 if claim == "all below" else 1, claim == "one below"
 

@@ -136,14 +136,8 @@ def interval(
     Subsamples with the same number have the same pairs in two fits, as their draws depend on
     nothing but the numbers of pairs: the difference of two exponents is paired.
 
-    Args:
-        estimate: from all pairs.
-        values: from each subsample; not-a-number counts as infinitely far away.
-        tail: probability outside of the interval on either side.
-
-    Returns:
-        Both ends, NaN where too many subsamples have no number, or for tails that are rarer than
-        one subsample.
+    A subsample without a number is infinitely far away. Both ends are NaN where there are too many
+    of these, or for a tail (the probability outside on either side) rarer than one subsample.
     """
     if tail < min(TAIL, 0.5 / len(values)):
         return np.nan, np.nan
@@ -209,11 +203,8 @@ def exponent(
 ) -> Statistic:
     """Returns the statistic of exponents by trial; one trial has the interval of its pairs.
 
-    Args:
-        quantity: of `fit_all`.
-        column: "exponent", or "less_gap": less that of the loss gap, on the same subsamples.
-        count: test examples, which all pairs share; None means enough.
-        settings: of the fits.
+    "less_gap" is the exponent less that of the loss gap, on the same subsamples; `count` is of the
+    test examples, which all pairs share.
     """
 
     def statistic(runs: Runs) -> Sample:
@@ -232,11 +223,7 @@ def fall_table(config: ml_collections.ConfigDict, paths: pd.DataFrame) -> pd.Dat
     """Returns one row a path: falls of accuracy in points, accuracies at the ends, examples.
 
     A fall is the lower accuracy of both models less the lowest one between them; NaN where a path
-    lacks a model, a place between them or a finite accuracy.
-
-    Args:
-        config: of the sweep.
-        paths: one row a path and alpha.
+    lacks a model, a place between them or a finite accuracy. `paths` has one row a path and alpha.
     """
     path, rows, keys = config.connectivity, [], [*CURVE, "m", "pair"]
     for names, found in paths.groupby(keys) if len(paths) else ():

@@ -64,14 +64,8 @@ def fit(
 ) -> _Vector:
     """Minimises 1/m sum_j weight_j log(1 + exp(-y_j <w, x_j>)) + ridge/2 |w|^2.
 
-    Args:
-        x: inputs.
-        y: signs.
-        ridge: above 0.
-        weights: 1, or 0 for examples that are left out.
-        start: first weights.
-        factor: of the Hessian near the optimum (`scipy.linalg.cho_factor`), to use in every step;
-            None makes one in every step.
+    A factor of the Hessian near the optimum (`scipy.linalg.cho_factor`) serves every step; without
+    one, each step makes its own.
 
     Raises:
         NumericalError: the gradient does not vanish, or the Hessian is singular.
@@ -107,11 +101,7 @@ def leave_one_out(
 ) -> tuple[_Vector, _Changes, _Changes]:
     """Returns the optimum on all examples, its predicted changes without some, and the true ones.
 
-    Args:
-        x: inputs, a column of ones among them.
-        y: signs.
-        ridge: above 0.
-        removed: examples that are left out, one at a time.
+    Inputs x have a column of ones; y are signs. Examples are left out one at a time.
     """
     everything = np.ones(len(x))
     w = fit(x, y, ridge, weights=everything, start=np.zeros(x.shape[1]))

@@ -131,15 +131,10 @@ def start_key(seed: int) -> Key[Array, ""]:
 def draw_pair(
     seed: int, m: int, pair: int, *, num_train: int, num_test: int, perturbation: str
 ) -> Pair:
-    """Draws one pair of samples; pairs of removal and swapping share S and i.
+    """Draws one pair of samples of a trial; pairs of removal and swapping share S and i.
 
-    Args:
-        seed: of the trial.
-        m: size of S.
-        pair: number among the pairs of this size.
-        num_train: rows 0 to num_train - 1 are the training pool.
-        num_test: the next rows are the test examples.
-        perturbation: "swap", or "removal": S' is S without its i-th example.
+    The pool's first `num_train` rows are the training pool, the next `num_test` the test examples.
+    With "removal" in place of "swap" S' is S without its i-th example.
 
     Raises:
         InputError: the pool is smaller than m.
@@ -171,14 +166,8 @@ def draw_order(
     """Returns the positions of some updates' examples.
 
     Each epoch is a new permutation of the m positions; the concatenated epochs are cut into
-    batches. So all batches are full, and every epoch meets every position once.
-
-    Args:
-        seed: of the trial.
-        m: size of the samples.
-        batch_size: positions an update.
-        first_step: the first of the updates; may be traced.
-        num_steps: number of updates.
+    batches. So all batches are full, and every epoch meets every position once. The first step may
+    be traced.
     """
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), Stability.ORDER), m)
     start, length = first_step * batch_size, num_steps * batch_size

@@ -26,15 +26,14 @@ from lsa_jax.experiments.transformers.one_layer import (
 )
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
+    Seed,
     all_sets,
     determining_positions,
     label_sequences,
-    least_set_probability,
     least_triple_probability,
     list_lengths,
     permutation_matrix,
 )
-from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.sweep.experiment import Outcome
 
 # An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.
@@ -61,22 +60,13 @@ class Descent(NamedTuple):
     steps_per_eigenvalue: float  # the theorem's bound on the steps over lambda_max
 
 
-def fixed_value_scale(vocabulary_size: int, sequence_length: int, delta: float) -> float:
-    """Returns c = 4 n^2 log(L) / delta of theorem 4.3."""
-    return 4 * sequence_length**2 * math.log(vocabulary_size) / delta
-
-
 def trained_value_scale(
     sequence_length: int, list_length: int, delta: float, epsilon: float, start_loss: float
 ) -> float:
     """Returns the lower bound on c of theorem 4.4: (4 l sqrt(M/e) + 6 e/n) 10 n^2 / delta + 4 e.
 
-    Args:
-        sequence_length: n.
-        list_length: M.
-        delta: least probability of a set of tokens.
-        epsilon: e.
-        start_loss: the loss at the start; l is the larger of it and 1.
+    n is the sequence's length, M the list's, delta the least probability of a set of tokens, and l
+    the larger of the loss at the start and 1.
     """
     slope = 4 * max(1.0, start_loss) * math.sqrt(list_length / epsilon)
     return (slope + 6 * epsilon / sequence_length) * 10 * sequence_length**2 / delta + 4 * epsilon
@@ -93,10 +83,7 @@ def _hessian_product(
 def largest_eigenvalue(loss: Callable[[Params, Any], Array], params: Params, data: Any) -> float:
     """Computes the Hessian's largest (most positive) eigenvalue by Lanczos, without the Hessian.
 
-    Args:
-        loss: of params and data; compiled once for their shapes.
-        params: the point; more than one number, whose type sets the accuracy.
-        data: other arguments of the loss.
+    The type of the params, more than one number, sets the accuracy.
 
     Raises:
         NumericalError: a product is not finite, or Lanczos does not converge.
@@ -156,7 +143,7 @@ def fixed_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) 
     tokens, n = config.vocabulary_size, config.sequence_length
     sequences = jnp.asarray(all_sets(tokens, n))
     delta = least_triple_probability(task.lists, n)
-    c = fixed_value_scale(tokens, n, delta)
+    c = 4 * n**2 * math.log(tokens) / delta
     return Descent(
         loss=_fixed_value_loss,
         data={
@@ -179,7 +166,7 @@ def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists
     tokens, n, epsilon = config.vocabulary_size, config.sequence_length, config.epsilon
     sequences = jnp.asarray(all_sets(tokens, n))
     data = {"sequences": sequences, "labels": label_sequences(task, sequences)}
-    delta = least_set_probability(tokens, n)
+    delta = 1 / math.comb(tokens, n)  # of each set: assumption 4.4
     key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUE_NOISE)
     noise = jax.random.uniform(key, (tokens, tokens), minval=-epsilon / 2, maxval=epsilon / 2)
     permutation = jnp.asarray(permutation_matrix(task.pi))

@@ -20,11 +20,11 @@ from jaxtyping import Array, Bool, Float, Int
 from lsa_jax.experiments.transformers.one_layer import logits, mean_loss, strictly_correct
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
+    Seed,
     all_sets,
     label_sequences,
     permutation_matrix,
 )
-from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 from lsa_jax.sweep.points import Point
@@ -107,14 +107,8 @@ def make_course(
     """Returns measures of how lazy or rich training is, of sequences' last tokens; None for none.
 
     All tokens of a sequence have n L outputs, whose derivatives would not fit into memory. Tokens
-    are in no order, so the last one stands for all.
-
-    Args:
-        config: of the group.
-        starts: parameters at the start, numpy arrays [replicas, ...].
-        sequences: that are trained on.
-        labels: of their tokens, one array a replica.
-        marks: steps at which the run stops, the first that of the start.
+    are in no order, so the last one stands for all. Starts are parameters [replicas, ...], labels
+    one array a replica, marks the steps at which the run stops, from the start on.
     """
 
     def last_logits(params: Params, sequences: Array) -> Array:

@@ -18,13 +18,13 @@ from lsa_jax.experiments.transformers.one_layer import (
 )
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
+    Seed,
     label_sequences,
     list_lengths,
     permutation_matrix,
     presence_probability,
     sample_sequences,
 )
-from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.experiments.transformers.training import make_course
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 

@@ -3,16 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from small_sweeps import maker
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, signals, tasks
+from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, tasks
 from lsa_jax.experiments.resnet.search import SearchResult
 from lsa_jax.experiments.resnet.shallow import first_features, last_features, shallow
-from lsa_jax.reporting import outcomes
-from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 
 TINY = {
@@ -36,52 +33,33 @@ def configure(**fields):
     return set_fields(settings.SETTINGS.default_config(), TINY | fields)
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory):
-    """Returns the results of a sweep of a network and a kernel, and its folder."""
-    folder = tmp_path_factory.mktemp("sweep")
+def test_a_watched_run_begins_at_the_start_and_ends_with_the_errors_of_the_search(tmp_path):
     series = (("2layer", "hidden"), ("2layer", "ntk"))
-    config, points = make(question="epochs", sweep__series=series, sweep__seed=(0,), num_test=30)
-    results = run_sweep(config, points, folder, data_dir=None, command=["test"])
-    return config, results, folder
-
-
-def test_a_watched_run_ends_with_the_errors_of_the_search_and_keeps_them(watched):
-    config, results, folder = watched
-    assert (results["status"] == "ok").all() and len(results) == 2
-    curves = pd.read_csv(folder / "curves.csv")
-    assert curves["epoch"].unique().tolist() == [0, 2, 4]
-    last = curves[curves["epoch"] == 4]["test_error"]
-    np.testing.assert_allclose(last, results["test_error"], rtol=1e-5)
-    # The search's own winner kept its errors, over the deviation of the targets.
-    deviation = np.sqrt(np.var(tasks.make_task(config).test.targets, axis=0).sum())
-    kept = outcomes.read(folder, results["id"])
-    errors = [np.square(kept[one].values.astype(float) * deviation).mean() for one in results["id"]]
-    np.testing.assert_allclose(errors, results["test_error"], rtol=2e-3)
-    assert len({kept[one].test for one in results["id"]}) == 1
-    errors = curves.groupby("series")["first_layer_error"].nunique()
-    assert errors.to_dict() == {"2layer(hidden)": 3, "2layer(ntk)": 1}  # a kernel's stay
-    assert (folder / "hierarchical.png").stat().st_size > 0
-
-
-def test_watched_signals_are_those_of_the_start_in_the_first_row(watched):
-    config, _, folder = watched
-    curves = pd.read_csv(folder / "curves.csv")
-    first = curves[(curves["epoch"] == 0) & (curves["series"] == "2layer(hidden)")].iloc[0]
-    own = set_fields(config.copy_and_resolve_references(), {"net": "2layer", "width": 6})
-    task, probe, start = tasks.make_task(own), tasks.draw_probe(own), tasks.initial_params(own)
+    _, points = make(question="epochs", sweep__series=series, sweep__seed=(0,), num_test=30)
+    config, task = points[0].config, tasks.make_task(points[0].config)
     base, composite = tasks.signals(task.hierarchy, task.test.inputs)
-    outputs = tasks.make_network(own).apply(start, task.test.inputs)
-    features = [first_features(start, x) for x in (probe.inputs, task.test.inputs)]
-    probe_base = tasks.signals(task.hierarchy, probe.inputs)[0]
+    probe, start = tasks.draw_probe(config), tasks.initial_params(config)
+    of_probe, of_test = (first_features(start, x) for x in (probe.inputs, task.test.inputs))
+    probe_base, _ = tasks.signals(task.hierarchy, probe.inputs)
+    outputs = tasks.make_network(config).apply(start, task.test.inputs)
     expected = {
-        "base_error": signals.share_missed(outputs, base),
-        "composite_error": signals.share_missed(outputs, composite),
-        "first_layer_error": signals.readout_error(features[0], probe_base, features[1], base),
+        "base_error": experiment.share_missed(outputs, base),
+        "composite_error": experiment.share_missed(outputs, composite),
+        "first_layer_error": experiment.readout_error(of_probe, probe_base, of_test, base),
         "test_error": jnp.mean(jnp.sum((outputs - base - composite) ** 2, axis=1)),
     }
-    for name, value in expected.items():
-        assert first[name] == pytest.approx(float(value), rel=1e-3)
+    deviation = np.sqrt(np.var(task.test.targets, axis=0).sum())
+    for point, readouts in zip(points, (3, 1), strict=True):  # a kernel's features stay
+        (found,) = experiment.run([point], None, tmp_path / point.id, lambda fraction: None)
+        first, *_, last = found.history
+        assert [row["epoch"] for row in found.history] == [0, 2, 4]
+        assert last["test_error"] == pytest.approx(found.metrics["test_error"], rel=1e-5)
+        # The search's own winner kept its errors, over the deviation of the targets.
+        kept = np.square(found.outcomes.values.astype(float) * deviation).mean()
+        assert kept == pytest.approx(found.metrics["test_error"], rel=2e-3)
+        assert len({row["first_layer_error"] for row in found.history}) == readouts
+        for name, value in expected.items():
+            assert first[name] == pytest.approx(float(value), rel=1e-3)
 
 
 def test_kernels_have_rates_of_their_own():
@@ -213,12 +191,6 @@ def test_learners_train_the_parts_they_are_named_after(key):
     assert "dot_general" in program and "HIGH" not in program
 
 
-@pytest.mark.parametrize(("init", "variance"), [("fan_in", 1 / 8), ("width", 1 / 400)])
-def test_a_network_starts_as_its_settings_say(init, variance):
-    params = tasks.initial_params(configure(init=init, width=400))
-    assert float(jnp.var(params["w"])) == pytest.approx(variance, rel=0.1)
-
-
 def test_the_full_kernel_s_rows_are_pairs_of_example_and_output(key):
     model = shallow("3resnet", 5, 2)
     params = model.init(key, (4,))
@@ -332,7 +304,7 @@ def test_a_read_out_is_least_squares_with_a_constant_at_any_scale_of_features(sc
     found = with_constant[300:] @ weights
     expected = np.sum((found - signal[300:]) ** 2) / np.sum(signal[300:] ** 2)
     parts = (features[:300], signal[:300], features[300:], signal[300:])
-    error = signals.readout_error(*(jnp.asarray(part, jnp.float32) for part in parts))
+    error = experiment.readout_error(*(jnp.asarray(part, jnp.float32) for part in parts))
     assert float(error) == pytest.approx(expected, rel=1e-3)
 
 
@@ -344,7 +316,7 @@ def test_the_missed_share_is_weighted_by_the_signals_mean_squares():
         (signs * jnp.array([[0.5, 0.0]]), (0.25 + 9) / 10),
         (signal + 3 * other, 0),  # other parts of the outputs do not count
     ):
-        assert float(signals.share_missed(outputs, signal)) == pytest.approx(share)
+        assert float(experiment.share_missed(outputs, signal)) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ import itertools
 from types import SimpleNamespace
 
 import jax
-import ml_collections
 import numpy as np
 import pytest
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.resnet import search as search_module
-from lsa_jax.experiments.resnet.search import Plan, Search, make_grid, survivors
+from lsa_jax.experiments.resnet.search import Plan, Search, survivors
 from lsa_jax.training import Measuring, checkpoints, measures
 from lsa_jax.training import course as measuring_module
 
@@ -68,17 +67,6 @@ def test_survivors_are_the_best_of_the_finite_ones():
     assert survivors(errors, finite, 2, 10.0).tolist() == [False, False, True, False, False, True]
     assert survivors(errors, finite, 9, 1.5).sum() == 2
     assert not survivors(errors, np.zeros(6, bool), 2, 10.0).any()
-
-
-def test_every_rate_is_tried_with_every_decay():
-    grid = make_grid((0.5, 0.25), (0.0, 0.125, 0.0625))
-    pairs = zip(grid["learning_rate"], grid["weight_decay"], strict=True)
-    assert list(pairs) == list(itertools.product((0.5, 0.25), (0.0, 0.125, 0.0625)))
-
-
-def test_a_plan_has_the_settings_of_its_experiment_and_no_batch_beyond_the_examples():
-    config = ml_collections.ConfigDict(PLAN._asdict() | {"batch_size": 64})
-    assert Plan.of(config, PLAN.rungs, PLAN.hopeless) == PLAN
 
 
 def test_candidates_take_the_steps_of_momentum_with_decay(search, found):

@@ -47,9 +47,7 @@ def _series_column(runs: pd.DataFrame, question: str) -> list[str]:
 def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
     """Returns median test errors over seeds, and their range, by series and by an axis.
 
-    Args:
-        fine: the points that did not fail, with a column `series`.
-        axis: the column that becomes columns; a series without it has one column, "limit".
+    The axis becomes columns; a series without it has one column, "limit".
     """
     rows = fine.assign(column=fine[axis].map(lambda v: "limit" if pd.isna(v) else f"{v:g}"))
     order = list(dict.fromkeys(rows.sort_values(axis)["column"]))

@@ -19,12 +19,7 @@ from lsa_jax.reporting.runs import Runs
 
 
 def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Returns the least norm of the runs with at most an error, for each error.
-
-    Args:
-        runs: with `relative_norm` and `column`.
-        column: of the errors.
-    """
+    """Returns the least norm of the runs with at most an error, for each error of a column."""
     ordered = runs.sort_values([column, "relative_norm"])[[column, "relative_norm"]]
     return ordered.assign(relative_norm=ordered["relative_norm"].cummin()).reset_index(drop=True)
 
