@@ -19,20 +19,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import (
     mean_loss,
     mean_loss_at_permutation,
     strictly_correct,
-)
-from lsa_jax.experiments.transformers.sampler import (
-    DecisionLists,
-    Seed,
-    all_sets,
-    determining_positions,
-    label_sequences,
-    least_triple_probability,
-    list_lengths,
-    permutation_matrix,
 )
 from lsa_jax.sweep.experiment import Outcome
 
@@ -138,22 +129,22 @@ def strict_accuracy(params: Params, data: Data) -> float:
     return int(_count_right(params, data)) / data["sequences"].size
 
 
-def fixed_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) -> Descent:
+def fixed_value_descent(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Descent:
     """Returns theorem 4.3: V = cP, W from 0."""
     tokens, n = config.vocabulary_size, config.sequence_length
-    sequences = jnp.asarray(all_sets(tokens, n))
-    delta = least_triple_probability(task.lists, n)
+    sequences = jnp.asarray(sampler.all_sets(tokens, n))
+    delta = sampler.least_triple_probability(task.lists, n)
     c = 4 * n**2 * math.log(tokens) / delta
     return Descent(
         loss=_fixed_value_loss,
         data={
             "sequences": sequences,
-            "labels": label_sequences(task, sequences),
-            "positions": determining_positions(task.lists, sequences),
+            "labels": sampler.label_sequences(task, sequences),
+            "positions": sampler.determining_positions(task.lists, sequences),
             "c": jnp.asarray(c),
         },
         start={"w": jnp.zeros((tokens, tokens))},
-        fixed={"v": c * jnp.asarray(permutation_matrix(task.pi))},
+        fixed={"v": c * jnp.asarray(sampler.permutation_matrix(task.pi))},
         c=c,
         delta=delta,
         threshold=math.log(tokens) ** 2 / (16 * config.list_length),
@@ -161,15 +152,17 @@ def fixed_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) 
     )
 
 
-def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) -> Descent:
+def trained_value_descent(
+    config: ml_collections.ConfigDict, task: sampler.DecisionLists
+) -> Descent:
     """Returns theorem 4.4: V from cP + noise uniform on [-epsilon/2, epsilon/2], W from 0."""
     tokens, n, epsilon = config.vocabulary_size, config.sequence_length, config.epsilon
-    sequences = jnp.asarray(all_sets(tokens, n))
-    data = {"sequences": sequences, "labels": label_sequences(task, sequences)}
+    sequences = jnp.asarray(sampler.all_sets(tokens, n))
+    data = {"sequences": sequences, "labels": sampler.label_sequences(task, sequences)}
     delta = 1 / math.comb(tokens, n)  # of each set: assumption 4.4
-    key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUE_NOISE)
+    key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.VALUE_NOISE)
     noise = jax.random.uniform(key, (tokens, tokens), minval=-epsilon / 2, maxval=epsilon / 2)
-    permutation = jnp.asarray(permutation_matrix(task.pi))
+    permutation = jnp.asarray(sampler.permutation_matrix(task.pi))
 
     def start_at(c: float) -> Params:
         return {"w": jnp.zeros((tokens, tokens)), "v": c * permutation + noise}
@@ -200,7 +193,7 @@ def ordered_columns(
     That is w[a_1] > ... > w[a_m] > w[b] for every b that is not in L_a (section 4.3.2).
     """
     found = np.zeros(len(w))
-    for a, length in enumerate(list_lengths(lists)):
+    for a, length in enumerate(sampler.list_lengths(lists)):
         inside = w[lists[a, :length], a]
         outside = np.delete(w[:, a], lists[a, :length])
         found[a] = (np.diff(inside) < 0).all() and inside[-1] > outside.max()
@@ -209,7 +202,7 @@ def ordered_columns(
 
 def list_weights(w: Float[np.ndarray, "L L"], lists: Int[np.ndarray, "L M"]) -> Row:
     """Returns W's mean weight by place in the list, and outside it, over lists of full length."""
-    full = np.flatnonzero(list_lengths(lists) == lists.shape[1])
+    full = np.flatnonzero(sampler.list_lengths(lists) == lists.shape[1])
     if not len(full):
         return {}
     inside = w[lists[full], full[:, None]]
@@ -218,7 +211,7 @@ def list_weights(w: Float[np.ndarray, "L L"], lists: Int[np.ndarray, "L M"]) -> 
     return {**row, "weight_outside": float(outside.mean() / (len(w) - lists.shape[1]))}
 
 
-def _row(params: Params, descent: Descent, task: DecisionLists) -> Row:
+def _row(params: Params, descent: Descent, task: sampler.DecisionLists) -> Row:
     """Returns the measures of one step but for its loss and gradient."""
     w = np.asarray(params["w"])
     row = {
@@ -227,13 +220,13 @@ def _row(params: Params, descent: Descent, task: DecisionLists) -> Row:
         **list_weights(w, task.lists),
     }
     if "v" in params:
-        away = np.asarray(params["v"]) - descent.c * permutation_matrix(task.pi)
+        away = np.asarray(params["v"]) - descent.c * sampler.permutation_matrix(task.pi)
         row["value_distance"] = float(np.abs(away).max())
     return row
 
 
 def _walk(
-    config: ml_collections.ConfigDict, task: DecisionLists, descent: Descent, assumed: float
+    config: ml_collections.ConfigDict, task: sampler.DecisionLists, descent: Descent, assumed: float
 ) -> tuple[list[Row], int | None, float]:
     """Descends with eta = 1 / `assumed` until a larger eigenvalue is met, or to the end.
 
@@ -261,7 +254,7 @@ def _walk(
         params, step = after, step + 1
 
 
-def run_theorem(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
+def run_theorem(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Outcome:
     """Runs theorem 4.3 or 4.4 at one point and measures its quantities.
 
     Raises:

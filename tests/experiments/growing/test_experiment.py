@@ -105,24 +105,21 @@ def test_a_killed_run_goes_on_operator_by_operator(grown, folder, tmp_path, monk
     assert 4 / 12 in shares and shares[-1] == 1
 
 
-def test_stages_grow_by_the_last_block_or_by_the_choice_of_lag(folder, tmp_path):
+def test_stages_grow_by_the_choice_of_lag(folder, tmp_path):
     fields = STACKING | {"stage_steps": (4, 6), "final_share": 0.5, "eval_every": 2}
-    fields |= {"measures": ("weight_movement",)}
-    _, points = make(**fields)
+    _, points = make(**fields, measures=("weight_movement",), sweep__strategy=("adaptive",))
     told = []
-    found = EXPERIMENT.run(points, EXPERIMENT.load(points, folder), tmp_path, told.append)
-    last, adaptive = found
-    assert last.metrics["chosen"] == "i=1 b=1 copy" and told == [0.5, 1]
-    # One candidate more, 2 steps.
-    assert [one.metrics["steps_spent"] for one in found] == [10, 10 + 2]
-    for one, begun in ((last, 0), (adaptive, 2)):
-        rows = [row for row in one.history if "loss" in row]
-        steps = [[row["step"] for row in rows if row["stage"] == k] for k in (0, 1)]
-        assert steps == [[0, 2, 4], [*range(4 + begun, 10, 2), 10]]
-        ends = [row["loss"] for row in rows if row["stage"] == 1 and row["step"] >= 7]
-        assert one.metrics["final_loss"] == pytest.approx(np.mean(ends))
-        moved = [row["step"] for row in one.history if "weight_movement/tokens" in row]
-        assert moved[0] == 0 and moved[-1] == 10 and one.metrics["weight_movement/tokens"] > 0
+    (one,) = EXPERIMENT.run(points, EXPERIMENT.load(points, folder), tmp_path, told.append)
+    # One candidate more than the chosen one, 2 steps.
+    assert one.metrics["steps_spent"] == 10 + 2 and told == [1]
+    assert one.metrics["chosen"] in ("i=0 b=1 copy", "i=1 b=1 copy")
+    rows = [row for row in one.history if "loss" in row]
+    steps = [[row["step"] for row in rows if row["stage"] == k] for k in (0, 1)]
+    assert steps == [[0, 2, 4], [6, 8, 10]]
+    ends = [row["loss"] for row in rows if row["stage"] == 1 and row["step"] >= 7]
+    assert one.metrics["final_loss"] == pytest.approx(np.mean(ends))
+    moved = [row["step"] for row in one.history if "weight_movement/tokens" in row]
+    assert moved[0] == 0 and moved[-1] == 10 and one.metrics["weight_movement/tokens"] > 0
 
 
 def test_a_network_grown_by_the_last_block_has_its_copy_on_top(folder, tmp_path):

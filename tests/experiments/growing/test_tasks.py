@@ -151,15 +151,13 @@ def _bytes(count, **fields):
         return tasks.training_bytes(configure(**fields), VOCABULARY, objective, False)
 
 
-def test_a_device_holds_its_share_of_the_networks_or_of_the_batch(text):
+def test_a_device_holds_its_share_of_the_networks_or_of_the_batch():
     alone = _bytes(1, max_replicas=1)
     assert [_bytes(n, max_replicas=3) for n in (1, 2)] == [3 * alone, 2 * alone]
     # Without a limit all operators: one place and size of blocks, two sources.
     assert _bytes(1) == 2 * alone
     three = _bytes(1, max_replicas=1, batch_size=3)
     assert _bytes(2, layout="batch", batch_size=6) == three > alone
-    for layout, expected in (("replicas", (3, None)), ("batch", (3, 2))):
-        assert tasks.make_task(configure(layout=layout, max_replicas=3), text).placement == expected
 
 
 def test_training_holds_weights_gradients_two_moments_and_the_values_for_gradients():

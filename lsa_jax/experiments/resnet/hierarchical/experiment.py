@@ -15,6 +15,7 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array, Float
 
+from lsa_jax.experiments.resnet.hierarchical import tasks
 from lsa_jax.experiments.resnet.hierarchical.kernels import run_exact
 from lsa_jax.experiments.resnet.hierarchical.report import make_report
 from lsa_jax.experiments.resnet.hierarchical.settings import (
@@ -22,18 +23,6 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
     KERNEL_LEARNERS,
     NETWORK_LEARNERS,
     SEARCHED,
-)
-from lsa_jax.experiments.resnet.hierarchical.tasks import (
-    HierarchicalTask,
-    draw_probe,
-    fetch_linearized,
-    initial_params,
-    make_task,
-    make_training,
-    num_outputs,
-    order_key,
-    signals,
-    trained_function,
 )
 from lsa_jax.experiments.resnet.search import Grid, Plan, Search, SearchResult, make_grid
 from lsa_jax.experiments.resnet.shallow import first_features
@@ -59,14 +48,14 @@ def candidates(config: ml_collections.ConfigDict) -> Grid:
 
 def make_search(config: ml_collections.ConfigDict, plan: Plan) -> Search:
     """Returns the search of a learner, for all seeds."""
-    apply, frozen = trained_function(config)
-    fetch = fetch_linearized if config.learner == "ntk" else None
+    apply, frozen = tasks.trained_function(config)
+    fetch = tasks.fetch_linearized if config.learner == "ntk" else None
     return Search(apply, plan, frozen=frozen, fetch=fetch)
 
 
 def make_plan(config: ml_collections.ConfigDict) -> Plan:
     """Returns the search's plan; an answer of 0 has the targets' mean square as its error."""
-    mean_square = num_outputs(config) * (config.beta**2 + config.alpha**2)
+    mean_square = tasks.num_outputs(config) * (config.beta**2 + config.alpha**2)
     rungs = zip(config.search.rung_epochs, _setting(config, "rung_keep"), strict=True)
     return Plan.of(config, dict(rungs), config.search.hopeless * mean_square)
 
@@ -137,18 +126,18 @@ def readout_error(
     return error / jnp.sum(jnp.mean(test_signal**2, axis=0))
 
 
-def make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask) -> Callable:
+def make_measure(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask) -> Callable:
     """Returns the compiled measures of one network's parameters.
 
     They are `test_error`, `first_layer_error` (of the first layer's best linear read-out on beta F,
     over its mean square), `base_error` and `composite_error` (the share of beta F and of alpha G(F)
     that the outputs miss).
     """
-    apply, _ = trained_function(config)
-    initial, probe = initial_params(config), draw_probe(config)
-    base, composite = signals(task.hierarchy, task.test.inputs)
-    probe_base, _ = signals(task.hierarchy, probe.inputs)
-    _, _, test = make_training(config, task)
+    apply, _ = tasks.trained_function(config)
+    initial, probe = tasks.initial_params(config), tasks.draw_probe(config)
+    base, composite = tasks.signals(task.hierarchy, task.test.inputs)
+    probe_base, _ = tasks.signals(task.hierarchy, probe.inputs)
+    _, _, test = tasks.make_training(config, task)
     inputs = (initial, task.test.inputs) if config.learner == "ntk" else test.inputs
 
     @jax.jit
@@ -168,12 +157,12 @@ def make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask) -> C
 
 
 def _watched(
-    config: ml_collections.ConfigDict, task: HierarchicalTask, outcome: Outcome
+    config: ml_collections.ConfigDict, task: tasks.HierarchicalTask, outcome: Outcome
 ) -> Outcome:
     """Trains a search's winner once more, and measures both signals in between."""
     plan = make_plan(config)._replace(eval_every=config.watch_every, rungs={})
     winner = make_grid([outcome.metrics["learning_rate"]], [outcome.metrics["weight_decay"]])
-    start, train, test = make_training(config, task)
+    start, train, test = tasks.make_training(config, task)
     measure, rows = make_measure(config, task), []
 
     def observe(epoch: int, params: Any) -> None:
@@ -182,7 +171,7 @@ def _watched(
 
     observe(0, jax.tree.map(lambda a: a[None], start))
     search = make_search(config, plan)
-    search.run(order_key(config), start, train, test, winner, observe=observe)
+    search.run(tasks.order_key(config), start, train, test, winner, observe=observe)
     learned = {
         f"{name}_epoch": next((r["epoch"] for r in rows if r[f"{name}_error"] <= 1 / 2), None)
         for name in ("base", "composite")
@@ -201,10 +190,10 @@ def _run_searches(
     measured = config.learner in NETWORK_LEARNERS
     measuring = Measuring(config.measures, config.measured_examples) if measured else NOTHING
     for done, point in enumerate(group):
-        task = make_task(point.config)
-        start, train, test = make_training(point.config, task)
+        task = tasks.make_task(point.config)
+        start, train, test = tasks.make_training(point.config, task)
         found = search.run(
-            order_key(point.config),
+            tasks.order_key(point.config),
             start,
             train,
             test,
@@ -238,7 +227,7 @@ def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
     names = ["net", "learner", "d", "base_degree", "composite_degree", "alpha", "beta", "num_train"]
     has_width = config.learner not in INPUT_LEARNERS and not config.learner.endswith("infinite")
     settings = {name: config[name] for name in (*names, *(["width"] if has_width else []), "seed")}
-    return settings | {"outputs": num_outputs(config)}
+    return settings | {"outputs": tasks.num_outputs(config)}
 
 
 EXPERIMENT = Experiment(
