@@ -71,7 +71,7 @@ def test_of_three_pairs_or_fewer_there_is_no_interval(pairs):
     ],
 )
 def test_intervals_contain_the_exponent_and_the_difference(m, pairs, laws, exponents):
-    rng, found, tables = np.random.default_rng(0), np.zeros(2), 30
+    rng, found, tables = np.random.default_rng(0), np.zeros(2), 60
     for _ in range(tables):
         gap, seen = (
             fit_decay(m, [n**b * LAWS[name](rng, pairs) for n in m], 40)
