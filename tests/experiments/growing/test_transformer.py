@@ -1,5 +1,7 @@
 """Transformers in stacks: visible positions, logits by hand, initialisation."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,9 +16,12 @@ from lsa_jax.experiments.growing.transformer import (
 SIZES = Sizes(vocabulary_size=20, length=6, width=8, heads=2, hidden=12, init_std=0.3)
 
 
+compiled = functools.cache(lambda model: jax.jit(model.apply))
+
+
 def run(model, params, tokens, prefix=0):
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    return jax.jit(model.apply)(params, tokens, jnp.full(len(tokens), prefix), positions)
+    return compiled(model)(params, tokens, jnp.full(len(tokens), prefix), positions)
 
 
 @pytest.fixture(scope="module")
