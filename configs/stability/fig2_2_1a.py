@@ -9,7 +9,7 @@ on the line through both models at the smallest and the largest size. `:small` i
 full size needs accelerators.
 """
 
-from lsa_jax.experiments.stability.network_settings import configuration
+from lsa_jax.experiments.stability.settings import configuration
 
 get_config = configuration(
     "1a", {"title": "Stability of ResNet-20 on SVHN (configuration 1a)", "paper": "1a"}

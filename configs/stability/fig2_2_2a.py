@@ -8,7 +8,7 @@ that falls at 32,000 and 48,000 updates, no momentum: three trials, eight sizes,
 the largest size. The full size needs accelerators.
 """
 
-from lsa_jax.experiments.stability.network_settings import configuration
+from lsa_jax.experiments.stability.settings import configuration
 
 get_config = configuration(
     "2a", {"title": "Stability of ResNet-20 on CIFAR-10 (configuration 2a)", "paper": "2a"}

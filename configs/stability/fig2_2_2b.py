@@ -8,7 +8,7 @@ needs accelerators; ":small" is ResNet-8 of width 4 on images of 16 x 16, with a
 takes to fit its examples, for a CPU.
 """
 
-from lsa_jax.experiments.stability.network_settings import configuration
+from lsa_jax.experiments.stability.settings import configuration
 
 get_config = configuration(
     "2b",

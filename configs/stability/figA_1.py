@@ -12,7 +12,7 @@ not that from there on. The full size needs accelerators.
 examples, and after 12,800, which fit 1,000. The two ranges meet at 500.
 """
 
-from lsa_jax.experiments.stability.network_settings import configuration
+from lsa_jax.experiments.stability.settings import configuration
 
 get_config = configuration(
     "1a",

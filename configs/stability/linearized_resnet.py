@@ -11,7 +11,7 @@ section 2.4 with the question; it has no such figure. The rate is 0.01, where co
 CPU: as many as single runs of the largest size took to fit.
 """
 
-from lsa_jax.experiments.stability.network_settings import configuration
+from lsa_jax.experiments.stability.settings import configuration
 
 get_config = configuration(
     "2b",

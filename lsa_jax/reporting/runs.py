@@ -57,7 +57,9 @@ class Runs(NamedTuple):
         return cls(asked.reset_index(drop=True), finished, outcomes or {}, fresh)
 
     def where(self, **settings: object) -> "Runs":
-        """Returns the runs with these settings; a tuple accepts each of its members.
+        """Returns the runs with these settings.
+
+        A tuple accepts each of its members, a function the values for which it is true.
 
         Raises:
             ValueError: neither the planned nor the finished runs have a setting of this name.
@@ -144,6 +146,8 @@ def _hashable(value: object) -> object:
 def _having(rows: pd.DataFrame, settings: Mapping[str, object]) -> pd.DataFrame:
     chosen = np.ones(len(rows), bool)
     for name, value in settings.items():
-        if name in rows:
+        if name in rows and callable(value):
+            chosen &= rows[name].map(value).to_numpy(bool)
+        elif name in rows:
             chosen &= rows[name].isin(value if isinstance(value, tuple) else (value,)).to_numpy()
     return rows[chosen]

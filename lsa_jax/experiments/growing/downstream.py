@@ -30,19 +30,14 @@ LAST_WORD = "last_word"
 _FIRST_WORD = ":word"
 
 
-class Item(NamedTuple):
-    """A prompt and the answers that count as right."""
-
-    prompt: str
-    answers: tuple[str, ...]
+Item = tuple[str, tuple[str, ...]]  # a prompt, and the answers that count as right
 
 
 class Task(NamedTuple):
     """Items as a decoder reads them."""
 
-    name: str  # of the task
-    # a separator and the prompt, then filling, with room for the answer
-    tokens: Int[np.ndarray, "items n"]
+    name: str
+    tokens: Int[np.ndarray, "items n"]  # a separator and the prompt, then room for the answer
     shown: Int[np.ndarray, " items"]  # number of tokens of the separator and the prompt
     answers: tuple[tuple[str, ...], ...]  # the right answers of each item
     first_word: bool  # whether the completion's first word is the answer, or its whole first line
@@ -66,29 +61,28 @@ def read_items(name: str, data_dir: Path | None) -> list[Item]:
             row = json.loads(line)
             if not isinstance(row["answers"], list):  # a text is a list of letters, too
                 raise TypeError
-            items.append(Item(str(row["prompt"]), tuple(map(str, row["answers"]))))
+            items.append((str(row["prompt"]), tuple(map(str, row["answers"]))))
         except (ValueError, KeyError, TypeError):
             raise InputError(
                 f"{path}, line {number}, is {line[:60]!r}; accepted: "
                 '{"prompt": "...", "answers": ["...", ...]}'
             ) from None
-    if len(items) < 2 or not all(item.answers for item in items):
+    if len(items) < 2 or not all(answers for _, answers in items):
         raise InputError(f"{path} has {len(items)} items; accepted: 2 or more, all with answers")
     return items
 
 
 def one_shot(items: list[Item]) -> list[Item]:
     """Returns all items but the first, which stands before each with its first answer."""
-    shot, *rest = items
-    before = f"{shot.prompt} {shot.answers[0]}\n"
-    return [item._replace(prompt=before + item.prompt) for item in rest]
+    (shot, (answer, *_)), *rest = items
+    return [(f"{shot} {answer}\n{prompt}", answers) for prompt, answers in rest]
 
 
 def last_words(texts: list[str]) -> list[Item]:
     """Returns passages without their last whole word, which is the answer."""
     cut = (text.rsplit(" ", 2) for text in texts)
-    found = (Item(parts[0], (parts[1],)) for parts in cut if len(parts) == 3)
-    return [item for item in found if item.prompt.strip() and normalised(item.answers[0])]
+    found = [(parts[0], (parts[1],)) for parts in cut if len(parts) == 3]
+    return [item for item in found if item[0].strip() and normalised(item[1][0])]
 
 
 def normalised(text: str) -> str:
@@ -132,15 +126,15 @@ def read_tasks(
                 f"config.downstream.tasks has {name!r}, for which no window of "
                 f"{held_out.shape[1]} tokens is long enough; accepted: a larger config.data.length"
             )
+        prompts, answers = zip(*items, strict=True)
         room = held_out.shape[1] - answer_tokens - 1
-        prompts = [tokenizer.encode(i.prompt, add_special_tokens=False).ids[-room:] for i in items]
+        ids = [tokenizer.encode(one, add_special_tokens=False).ids[-room:] for one in prompts]
         tokens = np.full((len(items), held_out.shape[1]), PAD, np.int32)
         tokens[:, 0] = SEPARATOR
-        for row, prompt in zip(tokens, prompts, strict=True):
+        for row, prompt in zip(tokens, ids, strict=True):
             row[1 : 1 + len(prompt)] = prompt
-        shown = np.array([1 + len(prompt) for prompt in prompts], np.int32)
+        shown = np.array([1 + len(prompt) for prompt in ids], np.int32)
         first_word = name == LAST_WORD or name.endswith(_FIRST_WORD)
-        answers = tuple(item.answers for item in items)
         short = name.removesuffix(_FIRST_WORD)
         tasks.append(Task(short, tokens, shown, answers, first_word, tokenizer.decode))
     return tuple(tasks)

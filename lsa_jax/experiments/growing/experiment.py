@@ -40,10 +40,10 @@ from lsa_jax.training.growth import Operator, grow_all, grow_and_select, search_
 from lsa_jax.training.steps import NetworkState, Trained, train_one, train_parts
 
 _Progress = Callable[[float], None]
+_Rows = list[dict[str, Any]]
 
 
 def _train(
-    config: ml_collections.ConfigDict,
     task: GrowingTask,
     state: NetworkState,
     start: int,
@@ -56,20 +56,13 @@ def _train(
     Raises:
         NumericalError: a loss is not finite.
     """
-    found = train_one(
-        task.problem,
-        state,
-        config.batch_size,
-        start=start,
-        stop=int(measured[-1]),
-        measured=measured,
-        segment=config.checkpoint_every,
-        directory=directory,
-        **options,
-    )
+    config, stop = task.config, int(measured[-1])
+    options |= {"segment": config.checkpoint_every, "directory": directory}
+    spans = {"start": start, "stop": stop, "measured": measured}
+    found = train_one(task.problem, state, config.batch_size, **spans, **options)
     if not np.isfinite(found.losses).all():
         raise NumericalError(
-            f"the loss was not finite between steps {start} and {measured[-1]}; lower "
+            f"the loss was not finite between steps {start} and {stop}; lower "
             "config.optimizer.learning_rate"
         )
     return found
@@ -88,7 +81,7 @@ def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evalu
     return np.unique(np.concatenate([dense, later[later > config.dense_steps], window, ends]))
 
 
-def _rows(steps: np.ndarray, losses: np.ndarray, **columns: int) -> list[dict[str, Any]]:
+def _rows(steps: np.ndarray, losses: np.ndarray, **columns: int) -> _Rows:
     pairs = zip(steps.tolist(), losses.tolist(), strict=True)
     return [{"step": step, "loss": loss} | columns for step, loss in pairs]
 
@@ -118,13 +111,7 @@ def _outcome(
 def _with_answers(
     outcome: Outcome, tasks: tuple[downstream.Task, ...], answer: Callable
 ) -> Outcome:
-    """Returns an outcome with the network's accuracy in every task, and its answers.
-
-    Args:
-        outcome: of a network that did not fail.
-        tasks: one or more.
-        answer: `(task) -> whether each item is right`.
-    """
+    """Returns an outcome with the accuracy in every task, and `answer(task)`: the right items."""
     metrics, right = dict(outcome.metrics), []
     for task in tasks:
         right.append(answer(task))
@@ -141,7 +128,6 @@ def _run_operators(
     task = make_task(config, material.text)
     share = config.base_steps / (len(group) * config.grow_steps + config.base_steps)
     base = _train(
-        config,
         task,
         first_state(task, config.layers),
         0,
@@ -184,12 +170,7 @@ def _run_operators(
 
 
 def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Operator]:
-    """Returns the copying operators among which adaptive stacking chooses.
-
-    Args:
-        config: the point's.
-        stage: 1 for the first growth.
-    """
+    """Returns the operators among which adaptive stacking chooses in a later stage, from 1 on."""
     layers = config.layers + (stage - 1) * config.added
     indices = tuple(range(0, layers - config.added + 1, config.index_strides[stage - 1]))
     sizes = tuple(config.sweep.block_size)
@@ -197,14 +178,10 @@ def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Opera
 
 
 def _begin_stage(
-    config: ml_collections.ConfigDict,
-    task: GrowingTask,
-    state: NetworkState,
-    stage: int,
-    start: int,
-    directory: Path,
+    task: GrowingTask, state: NetworkState, stage: int, start: int, directory: Path
 ) -> tuple[NetworkState, Operator, int]:
     """Grows; returns the deeper network, its operator, and the steps that it has taken."""
+    config = task.config
     layers = config.layers + (stage - 1) * config.added
     fresh = fresh_params(task, layers + config.added)
     if config.strategy == "last":
@@ -227,42 +204,33 @@ def _begin_stage(
 
 
 def _train_stage(
-    config: ml_collections.ConfigDict,
-    task: GrowingTask,
-    state: NetworkState,
-    span: tuple[int, int],
-    stage: int,
-    directory: Path,
-) -> tuple[Trained, list[dict[str, Any]], list[dict[str, Any]]]:
+    task: GrowingTask, state: NetworkState, start: int, stop: int, stage: int, directory: Path
+) -> tuple[Trained, _Rows, _Rows]:
     """Trains one network for a stage's steps; returns rows of losses and of measures, too."""
-    start, stop = span
-    steps = np.append(np.arange(start, stop, config.eval_every), stop)
-    measuring = Measuring(config.measures)
-    found = _train(config, task, state, start, steps, directory, measuring=measuring)
+    steps = np.append(np.arange(start, stop, task.config.eval_every), stop)
+    measuring = Measuring(task.config.measures)
+    found = _train(task, state, start, steps, directory, measuring=measuring)
     course = found.course.rows_of(0) if found.course else []
     measured = [row | {"step": start + row["step"]} for row in course]
     return found, _rows(steps, found.losses, stage=stage), measured
 
 
 def _stack(
-    config: ml_collections.ConfigDict,
     task: GrowingTask,
-    first: tuple[Trained, list[dict[str, Any]], list[dict[str, Any]]],
+    first: tuple[Trained, _Rows, _Rows],
     directory: Path,
     progress: _Progress,
 ) -> Outcome:
     """Goes through all stages after the first one."""
-    (done, history, measured), chosen, extra = first, [], 0
+    (done, history, measured), chosen, extra, config = first, [], 0, task.config
     start = config.stage_steps[0]
     for stage, steps in enumerate(config.stage_steps[1:], start=1):
         place = directory / f"stage_{stage:02d}"
-        state, operator, taken = _begin_stage(
-            config, task, done.states, stage, start, place / "lag"
-        )
+        state, operator, taken = _begin_stage(task, done.states, stage, start, place / "lag")
         # The steps of the chosen operator are part of the stage.
         extra += taken * (len(stage_operators(config, stage)) - 1)
         span = start + taken, start + steps
-        done, rows, more = _train_stage(config, task, state, span, stage, place / "trained")
+        done, rows, more = _train_stage(task, state, *span, stage, place / "trained")
         history, measured = [*history, *rows], [*measured, *more]
         chosen.append(operator.name)
         start += steps
@@ -280,19 +248,18 @@ def _run_stacking(
     group: list[Point], material: Material, directory: Path, progress: _Progress
 ) -> list[Outcome]:
     """Trains the first stage once and goes on from it by each point's strategy."""
-    config = group[0].config
-    task = make_task(config, material.text)
-    span, state = (0, config.stage_steps[0]), first_state(task, config.layers)
-    first = _train_stage(config, task, state, span, 0, directory / "stage_00")
-    outcomes: list[Outcome] = []
-    for place, point in enumerate(group):
-
-        def report(fraction: float, place: int = place) -> None:
-            progress((place + fraction) / len(group))
-
-        where = directory / point.config.strategy
-        outcomes.append(_stack(point.config, task, first, where, report))
-    return outcomes
+    task = make_task(group[0].config, material.text)
+    state, stop = first_state(task, task.config.layers), task.config.stage_steps[0]
+    first = _train_stage(task, state, 0, stop, 0, directory / "stage_00")
+    return [
+        _stack(
+            task._replace(config=point.config),
+            first,
+            directory / point.config.strategy,
+            lambda fraction, place=place: progress((place + fraction) / len(group)),
+        )
+        for place, point in enumerate(group)
+    ]
 
 
 def run(

@@ -36,6 +36,11 @@ DOWNSTREAM, NUM_ITEMS = "downstream_", "items_"
 EARLY_SPEARMAN = "early_spearman "
 
 
+# Columns of the best split in two phases, see `Transition`.
+_SPLIT_COLUMNS = ("split", "split_late", "split_across", "split_unexplained")
+_SPLIT_COLUMNS += ("clear_phases", "transition")
+
+
 class Family(NamedTuple):
     """One seed's search space."""
 
@@ -56,13 +61,7 @@ class Family(NamedTuple):
 def make_families(
     config: ml_collections.ConfigDict, fine: pd.DataFrame, workdir: Path
 ) -> list[Family]:
-    """Returns the families with at least three operators that did not fail.
-
-    Args:
-        config: of the sweep.
-        fine: the points that did not fail.
-        workdir: of their losses.
-    """
+    """Returns the families of at least three of the points, none of which has failed."""
     families = []
     for (kind, schedule, seed), rows in fine.groupby(["kind", "schedule", "seed"], sort=False):
         if len(rows) < 3:
@@ -109,31 +108,24 @@ def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]
 
 
 def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
-    """Returns the numbers of one family."""
-    dense = family.steps <= config.dense_steps
-    split = phase_transition(self_correlation(family.smoothed[dense]))
-    clear, chosen = is_clear(split), choices(config, family)
-    step = np.nan if split is None else float(family.steps[split.place])
-    numbers = {
-        "operators": len(family.operators),
-        "base_loss": family.base_loss,
-        "span": float(np.ptp(family.final)),
-        "initial_pearson": pearson(family.raw[0], family.final),
-        "initial_spearman": spearman(family.raw[0], family.final),
-        "lag_pearson": pearson(family.lag, family.final),
-        "lag_spearman": spearman(family.lag, family.final),
-        "split": step,
-        "split_late": np.nan if split is None else split.late,
-        "split_across": np.nan if split is None else split.across,
-        "split_unexplained": np.nan if split is None else split.unexplained,
-        "clear_phases": np.nan if split is None else float(clear),
-        "transition": step if clear else np.nan,
-        "picks_random_top": np.nan,
-        "relative_regret lag": np.nan,
-        "relative_regret lag_0": np.nan,
-    } | _early_correlations(config, family)
-    if {"lag_0", "stack_random"} <= {*chosen}:
-        numbers["picks_random_top"] = float(chosen["lag_0"] == chosen["stack_random"])
+    """Returns the numbers of one family; NaN where they are not defined."""
+    correlation = self_correlation(family.smoothed[family.steps <= config.dense_steps])
+    split, chosen = phase_transition(correlation), choices(config, family)
+    numbers: dict[str, Any] = {"kind": family.kind, "schedule": family.schedule}
+    numbers |= {"seed": family.seed, "operators": len(family.operators)}
+    numbers |= {"base_loss": family.base_loss, "span": float(np.ptp(family.final))}
+    for name, losses in (("initial", family.raw[0]), ("lag", family.lag)):
+        numbers[f"{name}_pearson"] = pearson(losses, family.final)
+        numbers[f"{name}_spearman"] = spearman(losses, family.final)
+    numbers |= dict.fromkeys(_SPLIT_COLUMNS, np.nan)
+    if split is not None:
+        clear, step = is_clear(split), float(family.steps[split.place])
+        found = (step, *split[1:], float(clear), step if clear else np.nan)
+        numbers |= dict(zip(_SPLIT_COLUMNS, found, strict=True))
+    numbers |= dict.fromkeys(("relative_regret lag", "relative_regret lag_0"), np.nan)
+    both = {"lag_0", "stack_random"} <= {*chosen}
+    random_top = float(chosen["lag_0"] == chosen["stack_random"]) if both else np.nan
+    numbers |= {"picks_random_top": random_top, **_early_correlations(config, family)}
     for name, place in chosen.items():
         numbers[f"final_loss {name}"] = float(family.final[place])
         numbers[f"regret {name}"] = regret(place, family.final)
@@ -143,7 +135,7 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
         for task, accuracy in family.downstream.items():
             numbers[f"{DOWNSTREAM}{task} {name}"] = float(accuracy[place])
             numbers[f"{NUM_ITEMS}{task}"] = family.items[task]
-    return {"kind": family.kind, "schedule": family.schedule, "seed": family.seed} | numbers
+    return numbers
 
 
 def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> dict[str, float]:
@@ -154,12 +146,10 @@ def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> di
     """
     found, at = {}, family.steps
     for steps in EARLY_STEPS[family.kind]:
-        name = f"{EARLY_SPEARMAN}{steps}"
-        found[name] = np.nan
         measured = ((at > steps - config.lag_window) & (at <= steps)).any()
-        if measured and steps < (1 - config.final_share) * at[-1]:
-            early = lag_losses(family.raw, at, steps, config.lag_window)
-            found[name] = spearman(early, family.final)
+        early = measured and steps < (1 - config.final_share) * at[-1]
+        losses = lag_losses(family.raw, at, steps, config.lag_window) if early else np.ones(1)
+        found[f"{EARLY_SPEARMAN}{steps}"] = spearman(losses, family.final) if early else np.nan
     return found
 
 
@@ -190,9 +180,7 @@ def lag_losses(losses: Losses, steps: Int[np.ndarray, " steps"], lag: int, windo
 
 def pearson(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
     """Returns the correlation; NaN where one of the two does not vary."""
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return float("nan")
-    return float(scipy.stats.pearsonr(a, b).statistic)
+    return float("nan") if 0 in (np.ptp(a), np.ptp(b)) else float(np.corrcoef(a, b)[0, 1])
 
 
 def spearman(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
@@ -207,11 +195,8 @@ def rank_correlations(losses: Losses, final: Final) -> Float[np.ndarray, " steps
 
 def self_correlation(losses: Losses) -> Float[np.ndarray, "steps steps"]:
     """Returns Spearman's correlation of the operators' losses at every pair of steps."""
-    ranks = scipy.stats.rankdata(losses, axis=1)
-    ranks -= ranks.mean(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):  # a step at which all are equal has no correlation
-        ranks /= np.linalg.norm(ranks, axis=1, keepdims=True)
-    return ranks @ ranks.T
+        return np.corrcoef(scipy.stats.rankdata(losses, axis=1))
 
 
 def recall(losses: Losses, final: Final, k: int) -> Bool[np.ndarray, " steps"]:
@@ -299,23 +284,17 @@ def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transitio
     if count < 3 or not np.isfinite(correlation).all():
         return None
 
-    def above_diagonal(block: np.ndarray) -> np.ndarray:
-        return block[np.triu_indices(len(block), k=1)]
+    def squares(entries: np.ndarray) -> float:
+        return float(np.square(entries - entries.mean()).sum()) if len(entries) else 0.0
 
-    def squares(block: np.ndarray) -> float:
-        return float(np.square(block - block.mean()).sum()) if len(block) else 0.0
-
-    whole = above_diagonal(correlation)
-    total = squares(whole)
-    varies = np.ptp(whole) > 1e-9  # more than by rounding
-    found = []
+    rows, columns = np.triu_indices(count, k=1)
+    whole, found = correlation[rows, columns], []
+    total = squares(whole) if np.ptp(whole) > 1e-9 else 0.0  # more than by rounding
     for place in range(1, count - 1):
-        early, late = (
-            above_diagonal(correlation[s, s]) for s in (slice(place), slice(place, count))
-        )
-        across = correlation[:place, place:].ravel()
+        early, late = whole[columns < place], whole[rows >= place]
+        across = whole[(rows < place) & (columns >= place)]
         rest = squares(early) + squares(late) + squares(across)
-        unexplained = rest / total if varies else 1.0
+        unexplained = rest / total if total else 1.0
         found.append((rest, Transition(place, late.mean(), across.mean(), unexplained)))
     return min(found, key=lambda one: one[0])[1]
 
@@ -325,7 +304,5 @@ def is_clear(transition: Transition | None) -> bool:
 
     Without the first condition noise has phases, as the best of many splits always fits somewhat.
     """
-    if transition is None:
-        return False
-    explained = transition.unexplained <= MOST_UNEXPLAINED
+    explained = transition is not None and transition.unexplained <= MOST_UNEXPLAINED
     return bool(explained and transition.late > transition.across)

@@ -19,8 +19,6 @@ PAD, SEPARATOR, MASK, UNKNOWN = range(4)
 SPECIAL_TOKENS = ("[PAD]", "[SEP]", "[MASK]", "[UNK]")
 FIRST_SENTINEL = len(SPECIAL_TOKENS)
 
-OBJECTIVES = ("masked", "causal", "prefix", "spans", "ul2")
-
 # Devlin et al. (2018): share of the tokens that is predicted; of it, shares that show the mask or a
 # random token.
 _MASKED_SHARE, _SHOWN_MASK, _SHOWN_RANDOM = 0.15, 0.8, 0.1
@@ -162,22 +160,15 @@ def make_objective(
 ) -> Callable[[Key[Array, ""], Int[Array, "b n"]], TokenBatch]:
     """Returns `(key, windows [b, n]) -> TokenBatch`.
 
-    Args:
-        name: "masked" (BERT); "causal"; "prefix"; "spans"; or "ul2", which is one of the last three
-            for each window, with shares of 60, 20 and 20 %.
-        length: n.
-        vocabulary_size: with the special tokens and the sentinels.
+    It is "masked" (BERT); "causal"; "prefix"; "spans"; or "ul2", which is one of the last three for
+    each window, with shares of 60, 20 and 20 %. The vocabulary includes special tokens.
 
     Raises:
-        InputError: there is no such objective, or the windows are too short for it.
+        InputError: the windows are too short for a span.
     """
     tasks = {"causal": _causal, "prefix": _prefix, "spans": _spans, "ul2": _ul2}
     tasks["masked"] = lambda key, window: _masked(key, window, vocabulary_size)
-    if name not in tasks:
-        raise InputError(f"objective is {name!r}; accepted: {', '.join(OBJECTIVES)}")
-    if length < 2:
-        raise InputError(f"length is {length}; accepted: 2 or more")
-    num_sentinels(name, length)
+    num_sentinels(name, length)  # raises
 
     def prepare(key: Key[Array, ""], windows: Int[Array, "b n"]) -> TokenBatch:
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, np.arange(len(windows)))

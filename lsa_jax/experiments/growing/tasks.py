@@ -5,7 +5,6 @@ network of a seed, however it was grown, sees the same.
 """
 
 import functools
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +28,6 @@ from lsa_jax.experiments.growing.objectives import (
     num_sentinels,
 )
 from lsa_jax.experiments.growing.settings import total_steps
-from lsa_jax.experiments.growing.streams import Growing
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.experiments.growing.transformer import (
     TRANSFORMERS,
@@ -50,13 +48,22 @@ _SHARE_OF_MEMORY = 0.8
 _VALIDATION_SEED = 2**31 - 1
 
 
+class Growing:
+    """Streams of a seed's key: the start, layers that a stage adds, hidden tokens of a batch.
+
+    Layers are drawn from `LAYERS` and the number of layers that a stage ends with.
+    """
+
+    INIT, LAYERS, HIDDEN = range(3)
+
+
 class GrowingTask(NamedTuple):
     """One seed's training, before any of it is done."""
 
+    config: ml_collections.ConfigDict
     model: Transformer  # the network, of any depth
     problem: Problem  # loss, optimiser and batches
     placement: Placement  # of grown networks
-    seed: int  # of all random draws
 
 
 class Material(NamedTuple):
@@ -136,10 +143,8 @@ def make_optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransform
 def make_loss(model: Transformer, remat: bool) -> Callable:
     """Returns `(params, batch) -> (sum of the asked tokens' cross-entropies, how many)`.
 
-    Args:
-        model: the network.
-        remat: computes logits window by window, and again for the gradient: the logits of a whole
-            batch over a large vocabulary would fill the memory.
+    `remat` computes logits window by window, and again for the gradient: the logits of a whole
+    batch over a large vocabulary would fill the memory.
     """
 
     def loss(params: Params, batch: TokenBatch) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -180,16 +185,6 @@ def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -
     windows = jnp.asarray(text.validation[rows].astype(np.int32))
     batch = objective(_stream(_VALIDATION_SEED, Growing.HIDDEN), windows)
     return jax.tree.map(lambda a: a.reshape(count // size, size, *a.shape[1:]), batch)
-
-
-class _Learning(NamedTuple):
-    """Functions that all seeds share, so that they share compiled programs too."""
-
-    model: Transformer
-    loss: Callable
-    optimizer: optax.GradientTransformation
-    objective: Callable
-    hide: Callable
 
 
 def _model(config: ml_collections.ConfigDict, vocabulary_size: int, remat: bool) -> Transformer:
@@ -243,8 +238,11 @@ def choose_remat(
 
 
 @functools.lru_cache(maxsize=8)
-def _learning(settings: str, vocabulary_size: int) -> _Learning:
-    config = ml_collections.ConfigDict(json.loads(settings))
+def _shared(config: ml_collections.FrozenConfigDict, vocabulary_size: int) -> tuple[Any, ...]:
+    """Returns network, loss, optimiser, objective and the compiled draw of hidden tokens.
+
+    All seeds have the same, so that they share compiled programs.
+    """
     objective = make_objective(OBJECTIVE[config.model.kind], config.data.length, vocabulary_size)
     remat = choose_remat(config, vocabulary_size, objective)
     model = _model(config, vocabulary_size, remat)
@@ -254,47 +252,33 @@ def _learning(settings: str, vocabulary_size: int) -> _Learning:
         keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, Growing.HIDDEN), steps)
         return jax.vmap(objective)(keys, windows)
 
-    return _Learning(model, make_loss(model, remat), make_optimizer(config), objective, hide)
-
-
-def _shared_settings(config: ml_collections.ConfigDict) -> str:
-    names = (
-        *("question", "data", "model", "optimizer", "base_steps", "grow_steps", "stage_steps"),
-        *("layout", "max_replicas", "batch_size", "layers", "added", "sweep"),
-    )
-    found = config.to_dict()
-    return json.dumps({name: found[name] for name in names}, sort_keys=True)
+    return model, make_loss(model, remat), make_optimizer(config), objective, hide
 
 
 def make_task(config: ml_collections.ConfigDict, text: Text) -> GrowingTask:
     """Returns a point's training."""
-    learning = _learning(_shared_settings(config), text.vocabulary_size)
-    shares = tuple(config.data.shares)
+    without_seed = ml_collections.FrozenConfigDict(config.to_dict() | {"seed": 0})
+    model, loss, optimizer, objective, hide = _shared(without_seed, text.vocabulary_size)
 
     def batches(first: int, count: int) -> TokenBatch:
-        steps = np.arange(first, first + count)
+        steps, shares = np.arange(first, first + count), tuple(config.data.shares)
         rows = [
             texts.batch_rows(text.sizes, shares, config.seed, config.batch_size, step)
             for step in steps.tolist()
         ]
-        return learning.hide(text.train[np.stack(rows)].astype(np.int32), steps, config.seed)
+        return hide(text.train[np.stack(rows)].astype(np.int32), steps, config.seed)
 
-    problem = Problem(
-        learning.loss,
-        learning.optimizer,
-        batches,
-        _validation(config, text, learning.objective),
-        text.checksum,
-    )
+    validation = _validation(config, text, objective)
+    problem = Problem(loss, optimizer, batches, validation, text.checksum)
     batch = config.batch_size if config.layout == "batch" else None
-    return GrowingTask(learning.model, problem, Placement(config.max_replicas, batch), config.seed)
+    return GrowingTask(config, model, problem, Placement(config.max_replicas, batch))
 
 
 def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
     """Returns the shallow network before training."""
 
     def draw() -> NetworkState:
-        params = task.model.init(_stream(task.seed, Growing.INIT), num_layers)
+        params = task.model.init(_stream(task.config.seed, Growing.INIT), num_layers)
         return NetworkState(params, task.problem.optimizer.init(params))
 
     return backend.shapes_only(draw)
@@ -302,5 +286,5 @@ def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
 
 def fresh_params(task: GrowingTask, num_layers: int) -> Params:
     """Returns a deeper network as it is initialised: the new layers of random operators."""
-    key = jax.random.fold_in(_stream(task.seed, Growing.LAYERS), num_layers)
+    key = jax.random.fold_in(_stream(task.config.seed, Growing.LAYERS), num_layers)
     return backend.shapes_only(lambda: task.model.init(key, num_layers))

@@ -25,8 +25,6 @@ from lsa_jax.experiments.growing.objectives import SEPARATOR, SPECIAL_TOKENS
 if TYPE_CHECKING:
     import tokenizers
 
-VOCABULARIES = ("wordpiece", "bytes")
-
 # Runs of this many windows go to training or to validation together, so that validation text is
 # seldom a neighbour of training text.
 _RUN = 16
@@ -74,13 +72,6 @@ def _hugging_face(source: str, data_dir: Path | None) -> Iterator[str]:
         ) from None
 
 
-def _text_file(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: {error.reason}") from None
-
-
 def read_documents(source: str, data_dir: Path | None) -> Iterator[str]:
     """Yields a source's documents, those of a folder by file name.
 
@@ -104,7 +95,11 @@ def read_documents(source: str, data_dir: Path | None) -> Iterator[str]:
     paths = sorted(path.glob("*.txt")) if path.is_dir() else [path]
     if not paths:
         raise InputError(f"{path} holds no *.txt; accepted: a text file, or a folder with *.txt")
-    yield from map(_text_file, paths)
+    for one in paths:
+        try:
+            yield one.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{one} is not UTF-8 text: {error.reason}") from None
 
 
 def take_characters(documents: Iterable[str], limit: int | None) -> Iterator[str]:
@@ -120,11 +115,6 @@ def take_characters(documents: Iterable[str], limit: int | None) -> Iterator[str
             return
 
 
-def _lines(document: str) -> list[str]:
-    """Cuts a document into lines, which with their ends make it up again."""
-    return document.splitlines(keepends=True)
-
-
 def train_vocabulary(
     pieces: Iterable[str], kind: str, vocabulary_size: int, num_sentinels: int = 0
 ) -> "tokenizers.Tokenizer":
@@ -133,11 +123,11 @@ def train_vocabulary(
     Args:
         pieces: the text.
         kind: "wordpiece" (lower case, as BERT's) or "bytes" (pairs of bytes, joined).
-        vocabulary_size: the most tokens there may be; "bytes" needs 256 and the special ones.
+        vocabulary_size: the most tokens there may be.
         num_sentinels: of span corruption.
 
     Raises:
-        InputError: there is no such kind, or the vocabulary is too small for it.
+        InputError: the vocabulary is too small for its kind.
     """
     import tokenizers
 
@@ -149,8 +139,6 @@ def train_vocabulary(
         )
     if kind == "wordpiece":
         return _train_wordpiece(list(pieces), special, vocabulary_size)
-    if kind != "bytes":
-        raise InputError(f"vocabulary is {kind!r}; accepted: {', '.join(VOCABULARIES)}")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
@@ -213,22 +201,23 @@ def encode(
     kind = np.uint32 if wide else np.uint16
     parts = [np.zeros(0, kind)]
     for document in documents:
-        encodings = tokenizer.encode_batch(_lines(document), add_special_tokens=False)
+        encodings = tokenizer.encode_batch(
+            document.splitlines(keepends=True), add_special_tokens=False
+        )
         ids = itertools.chain.from_iterable(encoding.ids for encoding in encodings)
         parts += [np.fromiter(ids, kind), np.full(1, SEPARATOR, kind)]
     return np.concatenate(parts)
 
 
-def pack(tokens: Integer[np.ndarray, " tokens"], length: int) -> Integer[np.ndarray, "windows n"]:
-    """Cuts a stream of tokens into windows; the tokens after the last whole one are left out."""
-    count = len(tokens) // length
-    return tokens[: count * length].reshape(count, length)
-
-
-def hold_out(
-    windows: Integer[np.ndarray, "windows n"], every: int
+def split_windows(
+    tokens: Integer[np.ndarray, " tokens"], length: int, every: int
 ) -> tuple[Integer[np.ndarray, "train n"], Integer[np.ndarray, "held_out n"]]:
-    """Splits windows: of every `every` runs of 16 neighbours the last goes to validation."""
+    """Cuts a stream of tokens into whole windows, for training and for validation.
+
+    Of every `every` runs of 16 neighbours the last goes to validation.
+    """
+    count = len(tokens) // length
+    windows = tokens[: count * length].reshape(count, length)
     is_held = np.arange(len(windows)) // _RUN % every == every - 1
     return windows[~is_held], windows[is_held]
 
@@ -246,15 +235,8 @@ def load(
 ) -> Text:
     """Reads sources, trains a vocabulary on all of them and packs them into windows.
 
-    Args:
-        sources: see the module.
-        data_dir: where files lie.
-        vocabulary: "wordpiece" or "bytes".
-        vocabulary_size: the most tokens there may be.
-        length: tokens of a window.
-        num_sentinels: tokens to reserve for span corruption.
-        validation_every: of every so many runs of 16 windows one is held out.
-        max_characters: of each source; None reads all.
+    The vocabulary is of "wordpiece" or "bytes" and has `vocabulary_size` tokens at most, of which
+    `num_sentinels` are for span corruption; `max_characters` are of each source.
 
     Raises:
         InputError: a source is missing, or too short for a window to train on and one to hold out.
@@ -264,9 +246,11 @@ def load(
     if stand_ins.are_wanted():
         return _without_content(sources, length, vocabulary_size)
     texts = [list(take_characters(read_documents(s, data_dir), max_characters)) for s in sources]
-    pieces = (piece for text in texts for document in text for piece in _lines(document))
+    pieces = (
+        piece for text in texts for document in text for piece in document.splitlines(keepends=True)
+    )
     tokenizer = train_vocabulary(pieces, vocabulary, vocabulary_size, num_sentinels)
-    parts = [hold_out(pack(encode(t, tokenizer), length), validation_every) for t in texts]
+    parts = [split_windows(encode(t, tokenizer), length, validation_every) for t in texts]
     for source, (train, held_out) in zip(sources, parts, strict=True):
         if not len(train) or not len(held_out):
             raise InputError(

@@ -24,7 +24,7 @@ import ml_collections
 import numpy as np
 import optax
 from jax import lax
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
@@ -46,13 +46,6 @@ from lsa_jax.training.segments import Checkpoints, run_segments
 Grid = dict[str, Float[np.ndarray, " c"]]
 
 
-class Rung(NamedTuple):
-    """After so many epochs, at most `keep` candidates go on."""
-
-    epoch: int
-    keep: int
-
-
 class Plan(NamedTuple):
     """How candidates are trained and when they are compared."""
 
@@ -63,12 +56,12 @@ class Plan(NamedTuple):
     momentum: float
     fall_epoch: int  # after which the learning rate is divided by 10
     eval_every: int  # epochs; rungs and the last epoch are evaluated too
-    rungs: tuple[Rung, ...]  # epochs increasing
+    rungs: dict[int, int]  # by epoch, increasing: the most candidates that go on
     hopeless: float  # test error above which a rung drops candidates
 
     @classmethod
     def of(
-        cls, config: ml_collections.ConfigDict, rungs: tuple[Rung, ...], hopeless: float
+        cls, config: ml_collections.ConfigDict, rungs: dict[int, int], hopeless: float
     ) -> "Plan":
         """Returns the plan of an experiment's settings, which have the other fields' names."""
         settings = {name: config[name] for name in cls._fields if name not in ("rungs", "hopeless")}
@@ -82,8 +75,9 @@ class Plan(NamedTuple):
 
     def evaluations(self) -> list[int]:
         """Returns the epochs, increasing, after which candidates are evaluated."""
-        regular = range(self.eval_every, self.epochs, self.eval_every)
-        return sorted({*regular, *(rung.epoch for rung in self.rungs), self.epochs})
+        return sorted(
+            {*range(self.eval_every, self.epochs, self.eval_every), *self.rungs, self.epochs}
+        )
 
 
 class SearchResult(NamedTuple):
@@ -112,24 +106,6 @@ def make_grid(rates: Sequence[float], decays: Sequence[float]) -> Grid:
     return {"learning_rate": grid[:, 0], "weight_decay": grid[:, 1]}
 
 
-def momentum_with_decay(
-    learning_rate: Float[ArrayLike, ""],
-    weight_decay: Float[ArrayLike, ""],
-    *,
-    momentum: float,
-    fall_step: int,
-) -> optax.GradientTransformation:
-    """Returns SGD with momentum and weight decay; its rate falls to a tenth after a step.
-
-    v <- momentum v + g + weight_decay theta and theta <- theta - rate v, both rates may be traced.
-    """
-    fall = optax.piecewise_constant_schedule(1.0, {fall_step: 0.1})
-    return optax.chain(
-        optax.add_decayed_weights(weight_decay),
-        optax.sgd(lambda step: learning_rate * fall(step), momentum=momentum),
-    )
-
-
 def squared_distance(
     outputs: Float[Array, "n k"], targets: Float[Array, "n k"]
 ) -> Float[Array, " n"]:
@@ -142,10 +118,8 @@ def survivors(
 ) -> Bool[np.ndarray, " c"]:
     """Returns which candidates pass a rung; ties go to the earlier candidate."""
     fine = finite & np.isfinite(errors) & (np.nan_to_num(errors, nan=np.inf) <= hopeless)
-    order = np.argsort(np.where(fine, errors, np.inf), kind="stable")[:keep]
-    chosen = np.zeros(len(errors), bool)
-    chosen[order] = True
-    return chosen & fine
+    best = np.argsort(np.where(fine, errors, np.inf), kind="stable")[:keep]
+    return fine & np.isin(np.arange(len(errors)), best)
 
 
 class Search:
@@ -203,9 +177,8 @@ class Search:
             measuring: how lazy or rich the candidates are, measured at evaluations.
         """
         plan, epochs = self._plan, self._plan.evaluations()
-        keep = {rung.epoch: rung.keep for rung in plan.rungs}
         # Saved after each rung and at the end, by the number of the evaluation.
-        marks = [i for i, e in enumerate(epochs, start=1) if e in keep or e == plan.epochs]
+        marks = [i for i, e in enumerate(epochs, start=1) if e in {*plan.rungs, plan.epochs}]
         begin, seconds = self._begin(start, candidates), []
         errors = np.full((2, len(epochs), len(begin.alive)), np.nan)
         course = self._course(measuring, begin.state.params, data)
@@ -226,7 +199,7 @@ class Search:
                     observe(epochs[place], now.state.params)
                 if progress:
                     progress(epochs[place] / plan.epochs)
-            return self._prune(now, errors[1, place], epochs[place], keep.get(epochs[place]))
+            return self._prune(now, errors[1, place], epochs[place])
 
         table = (errors, course.values) if course else errors
         now = run_segments(begin, table, marks, advance, kept=Checkpoints(checkpoint_dir)).state
@@ -256,17 +229,22 @@ class Search:
         marks, count = [0, *plan.evaluations()], plan.num_train
         return course_of(measuring, self._apply, starts, fetch, count, marks, plan.epochs * count)
 
-    def _prune(
-        self, now: _Candidates, test_error: np.ndarray, epoch: int, keep: int | None
-    ) -> _Candidates:
+    def _prune(self, now: _Candidates, test_error: np.ndarray, epoch: int) -> _Candidates:
         """Drops candidates at a rung, and at the end the ones that are not finite."""
-        finite = now.alive & (now.state.step == epoch * self._plan.steps_per_epoch)
-        limits = (len(finite), np.inf) if keep is None else (keep, self._plan.hopeless)
+        plan = self._plan
+        finite = now.alive & (now.state.step == epoch * plan.steps_per_epoch)
+        keep = plan.rungs.get(epoch)
+        limits = (len(finite), np.inf) if keep is None else (keep, plan.hopeless)
         return now._replace(alive=survivors(test_error, finite, *limits))
 
     def _optimizer(self, candidate: PyTree) -> optax.GradientTransformation:
-        fall_step = self._plan.fall_epoch * self._plan.steps_per_epoch
-        return momentum_with_decay(**candidate, momentum=self._plan.momentum, fall_step=fall_step)
+        """Returns SGD: v <- momentum v + g + decay theta, theta <- theta - rate v."""
+        plan, rate = self._plan, candidate["learning_rate"]
+        fall = optax.piecewise_constant_schedule(1.0, {plan.fall_epoch * plan.steps_per_epoch: 0.1})
+        return optax.chain(
+            optax.add_decayed_weights(candidate["weight_decay"]),
+            optax.sgd(lambda step: rate * fall(step), momentum=plan.momentum),
+        )
 
     def _begin(self, start: PyTree, candidates: Grid) -> _Candidates:
         size = len(candidates["learning_rate"])
@@ -289,7 +267,9 @@ class Search:
         """
         alive = np.flatnonzero(now.alive)
         count = replicas_at_once(len(alive))
-        layout, program = self._program(count)
+        if count not in self._programs:
+            self._programs[count] = self._program(ReplicaLayout(count))
+        layout, program = self._programs[count]
         shared = layout.share(given)
         for first in range(0, len(alive), count):
             chosen = alive[first : first + count]
@@ -302,36 +282,33 @@ class Search:
                 target[chosen] = values[: len(chosen)]
             errors[:, chosen] = np.stack(row)[:, : len(chosen)]
 
-    def _program(self, count: int) -> tuple[ReplicaLayout, Callable]:
-        """Returns the program that advances so many candidates."""
-        if count not in self._programs:
-            layout = ReplicaLayout(count)
-            recipe = Recipe(
-                Model(None, self._apply, None),
-                squared_error,
-                self._optimizer,
-                {"error": squared_distance},
-                self._plan.batch_size,
-                self._plan.num_test,
-                self._frozen,
-                layout,
+    def _program(self, layout: ReplicaLayout) -> tuple[ReplicaLayout, Callable]:
+        """Returns a layout and the program that advances its candidates."""
+        recipe = Recipe(
+            Model(None, self._apply, None),
+            squared_error,
+            self._optimizer,
+            {"error": squared_distance},
+            self._plan.batch_size,
+            self._plan.num_test,
+            self._frozen,
+            layout,
+        )
+        train_epoch = make_epoch(recipe, self._train)
+        on_train, on_test = (make_evaluate(recipe, of) for of in (self._train, self._test))
+
+        def advance(
+            state: ReplicaState,
+            candidate: PyTree,
+            data: PyTree,
+            test: PyTree,
+            count: Array,
+            key: Array,
+        ) -> tuple[ReplicaState, tuple[Array, Array]]:
+            state = lax.fori_loop(
+                0, count, lambda _, s: train_epoch(s, key, candidate, data)[0], state
             )
-            train_epoch = make_epoch(recipe, self._train)
-            on_train, on_test = (make_evaluate(recipe, of) for of in (self._train, self._test))
+            train_error = on_train(state, candidate, data)[0]["error"]
+            return state, (train_error, on_test(state, candidate, test)[0]["error"])
 
-            def advance(
-                state: ReplicaState,
-                candidate: PyTree,
-                data: PyTree,
-                test: PyTree,
-                num_epochs: Array,
-                key: Array,
-            ) -> tuple[ReplicaState, tuple[Array, Array]]:
-                state = lax.fori_loop(
-                    0, num_epochs, lambda _, s: train_epoch(s, key, candidate, data)[0], state
-                )
-                train_error = on_train(state, candidate, data)[0]["error"]
-                return state, (train_error, on_test(state, candidate, test)[0]["error"])
-
-            self._programs[count] = (layout, layout.map(advance, 2))
-        return self._programs[count]
+        return layout, layout.map(advance, 2)

@@ -34,13 +34,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.checks import integer, one_of, require
-from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import dual_activations
 from lsa_jax.models.model import Model
-
-NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
-INITS = ("width", "fan_in", "fans", "mixed")
 
 Params = dict[str, Float[Array, "..."]]
 
@@ -52,31 +47,15 @@ def shallow(
     *,
     init: Literal["width", "fan_in", "fans", "mixed"] = "width",
 ) -> Model:
-    """Returns one of the networks of this module.
+    """Returns one of the networks of this module, of inputs [n, d].
 
-    Args:
-        net: one of `NETS`.
-        width: m.
-        num_outputs: k, outputs and width of a bottleneck.
-        init: see the module.
-
-    Returns:
-        The network, of inputs [n, d].
-
-    Raises:
-        InputError: an argument is not accepted.
+    The width is m; `num_outputs` is k, also the width of a bottleneck.
 
     Source: Allen-Zhu and Li (2019), eq. 2.1 and sections 6 (U = VA) and 8.1 with its footnote
     (initialisations); kernels by the usual recursion (Jacot et al., 2018).
     """
-    require("net", net, one_of(*NETS))
-    require("width", width, integer(1))
-    require("num_outputs", num_outputs, integer(1))
-    require("init", init, one_of(*INITS))
 
     def initialise(key: Key[Array, ""], input_shape: tuple[int, ...]) -> Params:
-        if len(input_shape) != 1:
-            raise InputError(f"input_shape is {input_shape!r}; accepted: (d,)")
         params = {}
         shapes = _shapes(net, input_shape[0], width, num_outputs)
         for place, (name, (shape, fan_in)) in enumerate(sorted(shapes.items())):
@@ -95,7 +74,6 @@ def shallow(
         x2: Float[Array, "n2 d"] | None = None,
         get: Literal["ntk", "nngp"] = "ntk",
     ) -> Float[Array, "n1 n2"]:
-        require("get", get, one_of("ntk", "nngp"))
         # Of the m x m matrix and its biases, times m.
         variance = 1 / 4 if init == "fans" else 1.0
         return _limit(net, x1, x1 if x2 is None else x2, get, variance)
@@ -158,12 +136,7 @@ def _limit(
 ) -> Float[Array, "n1 n2"]:
     """Returns the limit of the kernel as the width grows, where entries have variance 1/m.
 
-    Args:
-        net: one with a limit.
-        x1: inputs.
-        x2: inputs.
-        get: "ntk" or "nngp".
-        variance: m times the variance of the entries of U and b2, where there is a U.
+    `variance` is m times that of the entries of U and b2, where there is a U.
     """
     k0, v1, v2 = x1 @ x2.T + 1, jnp.sum(x1**2, axis=1) + 1, jnp.sum(x2**2, axis=1) + 1
     s1, d1 = relu_duals(k0, v1, v2)

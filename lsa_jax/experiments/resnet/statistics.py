@@ -2,31 +2,17 @@
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import scipy.stats
 
-from lsa_jax.reporting import files
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends, half_length, variance
 
 # No error is taken to be smaller.
 _LEAST = 1e-30
-
-
-def histories(workdir: Path, runs: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Returns the rows of all runs' histories, after some columns of the runs themselves."""
-    parts = [
-        pd.DataFrame(files.read_metrics(workdir, run["id"])).assign(**{n: run[n] for n in columns})
-        for run in runs.to_dict("records")
-    ]
-    if not parts:
-        return pd.DataFrame()
-    rows = pd.concat(parts, ignore_index=True)
-    return rows[[*columns, *rows.columns.drop(list(columns))]]
 
 
 def of_seeds(own: Runs, column: str, error: Callable[[int], float]) -> Sample:
@@ -54,8 +40,7 @@ def by_cell(
         own: the runs.
         by: columns of the settings, such as the width.
         column: of the errors.
-        best: whether the best of all settings is of interest: Bonferroni's correction allows for
-            the choice.
+        best: whether the best setting is of interest, a choice that Bonferroni's correction allows.
         chosen: candidates; each seed uses the one with its least test error.
     """
     groups, samples = list(own.finished.groupby(list(by), dropna=False)), {}
@@ -82,14 +67,7 @@ def decisive(
 
     The first that exists of: an error whose whole interval decides by itself, such as below a bound
     that all are claimed to be above; an error whose interval contains the bound; the nearest error.
-
-    Args:
-        by: as in `by_cell`; likewise `column` and `chosen`.
-        claim: about all errors, or about the best of them.
-        bound: of the claim.
-        column: see `by`.
-        chosen: see `by`.
-        **settings: of the runs.
+    `by`, `column` and `chosen` are as in `by_cell`.
     """
     sign, best = -1 if claim == "all below" else 1, claim == "one below"
 

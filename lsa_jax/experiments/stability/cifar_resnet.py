@@ -11,7 +11,6 @@ from flax import linen as nn
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax.checks import Kind, integer, require
 from lsa_jax.models.layers import (
     BatchNorm,
     Conv,
@@ -29,12 +28,6 @@ from lsa_jax.models.network import network
 
 _GROUPS = ((1, 1), (2, 2), (4, 2))  # channels over the first group's, stride of the first block
 _STATISTICS = "statistics"
-
-_DEPTH = Kind(
-    lambda depth: integer(8).accepts(depth) and depth % 6 == 2,
-    "6 n + 2 with n = 1, 2, ... blocks in each of the three groups, such as 8, 20 or 56",
-    int,
-)
 
 
 @dataclass(frozen=True)
@@ -94,19 +87,11 @@ def resnet_layers(depth: int, num_classes: int, *, channels: int) -> tuple[Layer
     shortcut takes every second pixel and fills up channels with zeros (option A). Last come the
     average over positions and a dense readout. Weights are drawn with variance 2 / fan-in.
 
-    Args:
-        depth: number of layers with weights.
-        num_classes: outputs.
-        channels: of the first group; 16 in the paper, where ResNet-20 has 0.27 million parameters.
-
-    Raises:
-        InputError: an argument is not accepted.
+    The depth is 6 n + 2; `channels` are of the first group, 16 in the paper (ResNet-20 has 0.27
+    million parameters).
 
     Source: He et al., Deep residual learning for image recognition (2016), section 4.2.
     """
-    require("depth", depth, _DEPTH)
-    require("num_classes", num_classes, integer(1))
-    require("channels", channels, integer(1))
 
     def conv(features: int, stride: int = 1) -> Conv:
         return Conv(features, (3, 3), (stride, stride), "SAME", sqrt(2))

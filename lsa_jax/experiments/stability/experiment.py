@@ -7,7 +7,7 @@ models of a pair have one start and one order. The pairs of one size are replica
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -42,47 +42,33 @@ from lsa_jax.training.segments import Checkpoints, placed, run_segments
 Tree = Any
 
 
-class PairPrograms(NamedTuple):
-    """One learner's functions of one pair; `fixed` is shared by all."""
+def _programs(
+    config: ml_collections.ConfigDict, data: Data
+) -> tuple[Tree, Tree, Callable, Callable, Callable | None]:
+    """Returns the start of both models, arrays that no model trains, and a pair's functions.
 
-    start: Tree  # both models before the first update, numpy arrays [2, ...]
-    fixed: Tree  # arrays that no model trains
-    advance: Callable  # `(models, pair, pool, fixed, order, count) -> models`
-    # `(models, pair, pool, fixed) -> ({quantity: number}, correct answers [test])`
-    measure: Callable
-    connect: Callable | None  # the same to accuracies [alphas]; None for linear models
-
-
-def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
-    start = linear.init(start_key(config.seed), data.pool.inputs.shape[1])
-
-    def advance(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree, *order: Array) -> Tree:
-        return linear.advance(config, models, pair, pool, *order)
-
-    def measure(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree) -> Tree:
-        return linear.measure(config, data.num_train, models, pair, pool)
-
-    return PairPrograms(start, {}, advance, measure, None)
-
-
-def _network_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
+    They are `(models, pair, pool, fixed, order, count) -> models`, `(models, pair, pool, fixed) ->
+    ({quantity: number}, correct answers [test])`, and the same to accuracies [alphas], which linear
+    models have not.
+    """
     inputs, targets = data.pool
+    if config.learner in LINEAR:
+
+        def advance(models: Tree, pair: Pair, pool: ExamplePool, _: Tree, *order: Array) -> Tree:
+            return linear.advance(config, models, pair, pool, *order)
+
+        def measure(models: Tree, pair: Pair, pool: ExamplePool, _: Tree) -> Tree:
+            return linear.measure(config, data.num_train, models, pair, pool)
+
+        return linear.init(start_key(config.seed), inputs.shape[1]), {}, advance, measure, None
     learner = networks.make_learner(config, inputs.shape[1:], targets.shape[1])
-    init = functools.partial(networks.init, config, learner)
-    start = parallel.compile_function(init)(start_key(config.seed))
+    own = networks.Networks(config, learner, data.num_train)
+    start = parallel.compile_function(own.init)(start_key(config.seed))
     count = min(data.num_train, config.training.batch_size * config.model.statistics_batches)
     first = jnp.asarray(inputs[:count], jnp.float32) * networks.unpacked_scale(inputs)
-    fixed = parallel.compile_function(learner.fixed)(
-        jax.tree.map(lambda a: a[0], start.params), first
-    )
-    own = (config, learner, data.num_train)
-    return PairPrograms(
-        start,
-        fixed,
-        functools.partial(networks.advance, config, learner),
-        functools.partial(networks.measure, *own),
-        functools.partial(networks.connect, *own),
-    )
+    of_s = jax.tree.map(lambda a: a[0], start.params)
+    fixed = parallel.compile_function(learner.fixed)(of_s, first)
+    return start, fixed, own.advance, own.measure, own.connect
 
 
 def _with_paths(group: list[Point]) -> list[int]:
@@ -103,26 +89,20 @@ class _Training:
 
     def __init__(self, group: list[Point], data: Data) -> None:
         config = group[0].config
-        make = _linear_programs if config.learner in LINEAR else _network_programs
-        self._programs = programs = make(config, data)
+        start, self._fixed, advance, measure, self._connect = _programs(config, data)
         self.layout = layout = ReplicaLayout(len(group))
-        sizes = {"num_train": data.num_train, "num_test": len(data.pool.targets) - data.num_train}
-        self._drawn = [
-            draw_pair(
-                config.seed, config.m, point.config.pair, perturbation=config.perturbation, **sizes
-            )
-            for point in group
-        ]
+        given = data.sizes | {"perturbation": config.perturbation}
+        self._drawn = [draw_pair(config.seed, config.m, p.config.pair, **given) for p in group]
         self._pairs = layout.spread(stack(self._drawn))
-        self._shared = layout.share((data.pool, programs.fixed))
-        self._advance = layout.map(programs.advance, 2)
-        self._measure = layout.map(programs.measure, 2)
+        self._shared = layout.share((data.pool, self._fixed))
+        self._advance = layout.map(advance, 2)
+        self._measure = layout.map(measure, 2)
         self._data = data
         order = (config.seed, config.m, config.training.batch_size)
         self._order = jax.jit(
             functools.partial(draw_order, *order, num_steps=config.checkpoint_every)
         )
-        self.start = placed(layout, stack([programs.start] * len(group)))
+        self.start = placed(layout, stack([start] * len(group)))
 
     def advance(self, models: Tree, first_step: int, count: int) -> Tree:
         order = self.layout.share(self._order(jnp.int32(first_step)))
@@ -138,10 +118,8 @@ class _Training:
         layout = ReplicaLayout(len(chosen))
         own = jax.tree.map(lambda a: a[chosen], self.layout.gather(models))
         pairs = layout.spread(stack([self._drawn[i] for i in chosen]))
-        shared = layout.share((self._data.pool, self._programs.fixed))
-        return layout.gather(
-            layout.map(self._programs.connect, 2)(layout.spread(own), pairs, *shared)
-        )
+        shared = layout.share((self._data.pool, self._fixed))
+        return layout.gather(layout.map(self._connect, 2)(layout.spread(own), pairs, *shared))
 
 
 def _of_s(params: Tree) -> Tree:
@@ -157,7 +135,7 @@ def _train(
     last, every = max(config.stops), config.checkpoint_every
     steps, course = [0, *sorted({*config.stops, *range(every, last, every)})], None
     table = np.full((len(config.stops), len(MEASURES), len(group)), np.nan)
-    right = np.zeros((len(group), len(data.pool.targets) - data.num_train), bool)
+    right = np.zeros((len(group), data.sizes["num_test"]), bool)
     places = (len(chosen), config.connectivity.num_alphas)
     names = ("train_accuracy", "test_accuracy") if chosen else ()
     paths = {name: np.full(places, np.nan, np.float32) for name in names}
@@ -224,7 +202,7 @@ def run(
     config = group[0].config
     pool, num_train = own = data[data_key(config)]
     if config.question == "influence":
-        outcomes = [run_influence(point.config, pool, num_train) for point in group]
+        outcomes = [run_influence(point.config, own) for point in group]
     else:
         outcomes = _train(group, own, directory, progress)
     return with_test(outcomes, [pool.inputs[num_train:], pool.targets[num_train:]])

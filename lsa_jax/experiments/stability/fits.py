@@ -29,7 +29,6 @@ LEAST_PAIRS = 4
 _MOST_TEST_IMAGES = 10_000
 
 CURVE = ["learner", "perturbation", "seed", "step"]
-FIT_COLUMNS = ["exponent", "factor", "low", "high", "log_slope", "mean_exponent"]
 # The exponent less that of the loss gap, and its interval.
 DIFFERENCE_COLUMNS = ["less_gap", "less_gap_low", "less_gap_high"]
 # Arrays: the exponent of each subsample of the pairs, and less that of the loss gap.
@@ -48,6 +47,9 @@ class Decay(NamedTuple):
     log_slope: float  # slope of the logarithms of the maxima
     mean_exponent: float  # b through the means
     subsampled: Float[np.ndarray, " resamples"]  # b of subsamples; NaN for subsamples without a fit
+
+
+FIT_COLUMNS = Decay._fields[:-1]
 
 
 def fit_power(
@@ -134,14 +136,8 @@ def interval(
     Subsamples with the same number have the same pairs in two fits, as their draws depend on
     nothing but the numbers of pairs: the difference of two exponents is paired.
 
-    Args:
-        estimate: from all pairs.
-        values: from each subsample; not-a-number counts as infinitely far away.
-        tail: probability outside of the interval on either side.
-
-    Returns:
-        Both ends, NaN where too many subsamples have no number, or for tails that are rarer than
-        one subsample.
+    A subsample without a number is infinitely far away. Both ends are NaN where there are too many
+    of these, or for a tail (the probability outside on either side) rarer than one subsample.
     """
     if tail < min(TAIL, 0.5 / len(values)):
         return np.nan, np.nan
@@ -168,8 +164,11 @@ def fit_all(pairs: pd.DataFrame, resamples: int, start: int | None = None) -> pd
     for curve, found in pairs.groupby(CURVE, sort=False):
         of = {quantity: (quantity, found) for quantity in QUANTITIES}
         if start is not None:
-            below, above = (("loss_gap", found[side]) for side in _sides(found["m"], start))
-            of = dict(zip(RANGES, (below, above), strict=True))
+            small = found["m"] < start
+            of = {
+                name: ("loss_gap", found[s])
+                for name, s in zip(RANGES, (small, ~small), strict=True)
+            }
         distinct = found.drop_duplicates(["m", *QUANTITIES]).groupby("m").size()
         shared = dict(zip(CURVE, curve, strict=True))
         shared |= {"pairs": int(distinct.min()), "sizes": len(distinct)}
@@ -184,10 +183,6 @@ def fit_all(pairs: pd.DataFrame, resamples: int, start: int | None = None) -> pd
     return pd.DataFrame(rows, columns=columns)
 
 
-def _sides(m: pd.Series, start: int) -> tuple[pd.Series, pd.Series]:
-    return m < start, m >= start
-
-
 def _fit(found: pd.DataFrame, quantity: str, resamples: int) -> Decay | None:
     by_size = [(m, part.to_numpy(float)) for m, part in found.groupby("m")[quantity]]
     return fit_decay(np.array([m for m, _ in by_size], float), [v for _, v in by_size], resamples)
@@ -195,15 +190,12 @@ def _fit(found: pd.DataFrame, quantity: str, resamples: int) -> Decay | None:
 
 def _fit_columns(fit: Decay | None, gap: Decay | None) -> dict[str, object]:
     """Returns the columns of a fit, and of its difference from the loss gap's."""
-    if fit is None:
-        return {}
-    columns = {name: getattr(fit, name) for name in (*FIT_COLUMNS, "subsampled")}
-    if gap is None or gap is fit:
-        return columns
+    if fit is None or gap is None or gap is fit:
+        return {} if fit is None else fit._asdict()
     less, subsampled = fit.exponent - gap.exponent, fit.subsampled - gap.subsampled
     values = (less, *interval(less, subsampled), subsampled)
     names = (*DIFFERENCE_COLUMNS, SUBSAMPLED["less_gap"])
-    return columns | dict(zip(names, values, strict=True))
+    return fit._asdict() | dict(zip(names, values, strict=True))
 
 
 def exponent(
@@ -211,11 +203,8 @@ def exponent(
 ) -> Statistic:
     """Returns the statistic of exponents by trial; one trial has the interval of its pairs.
 
-    Args:
-        quantity: of `fit_all`.
-        column: "exponent", or "less_gap": less that of the loss gap, on the same subsamples.
-        count: test examples, which all pairs share; None means enough.
-        settings: of the fits.
+    "less_gap" is the exponent less that of the loss gap, on the same subsamples; `count` is of the
+    test examples, which all pairs share.
     """
 
     def statistic(runs: Runs) -> Sample:
@@ -234,11 +223,7 @@ def fall_table(config: ml_collections.ConfigDict, paths: pd.DataFrame) -> pd.Dat
     """Returns one row a path: falls of accuracy in points, accuracies at the ends, examples.
 
     A fall is the lower accuracy of both models less the lowest one between them; NaN where a path
-    lacks a model, a place between them or a finite accuracy.
-
-    Args:
-        config: of the sweep.
-        paths: one row a path and alpha.
+    lacks a model, a place between them or a finite accuracy. `paths` has one row a path and alpha.
     """
     path, rows, keys = config.connectivity, [], [*CURVE, "m", "pair"]
     for names, found in paths.groupby(keys) if len(paths) else ():

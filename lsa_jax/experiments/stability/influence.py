@@ -11,8 +11,6 @@ Source: Cook and Weisberg (1982); Koh and Liang, Understanding black-box predict
 functions (2017), section 2.1.
 """
 
-from typing import NamedTuple
-
 import jax
 import ml_collections
 import numpy as np
@@ -21,7 +19,7 @@ from jaxtyping import Float, Int
 from scipy.special import expit
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.stability.samples import ExamplePool, draw_pair, unpacked_scale
+from lsa_jax.experiments.stability.samples import Data, ExamplePool, draw_pair, unpacked_scale
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome
 
@@ -31,13 +29,7 @@ _MAX_STEPS = 200
 
 _Matrix = Float[np.ndarray, "m d"]
 _Vector = Float[np.ndarray, " d"]
-
-
-class LeaveOneOut(NamedTuple):
-    """One row an example that was left out."""
-
-    predicted: Float[np.ndarray, "removed d"]  # change of the weights by influence functions
-    retrained: Float[np.ndarray, "removed d"]  # change of the weights by training again
+_Changes = Float[np.ndarray, "removed d"]
 
 
 def _slopes(w: _Vector, x: _Matrix, y: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
@@ -72,14 +64,8 @@ def fit(
 ) -> _Vector:
     """Minimises 1/m sum_j weight_j log(1 + exp(-y_j <w, x_j>)) + ridge/2 |w|^2.
 
-    Args:
-        x: inputs.
-        y: signs.
-        ridge: above 0.
-        weights: 1, or 0 for examples that are left out.
-        start: first weights.
-        factor: of the Hessian near the optimum (`scipy.linalg.cho_factor`), to use in every step;
-            None makes one in every step.
+    A factor of the Hessian near the optimum (`scipy.linalg.cho_factor`) serves every step; without
+    one, each step makes its own.
 
     Raises:
         NumericalError: the gradient does not vanish, or the Hessian is singular.
@@ -112,14 +98,10 @@ def fit(
 
 def leave_one_out(
     x: _Matrix, y: Float[np.ndarray, " m"], ridge: float, removed: Int[np.ndarray, " removed"]
-) -> tuple[_Vector, LeaveOneOut]:
-    """Returns the optimum on all examples, and its changes without each of some.
+) -> tuple[_Vector, _Changes, _Changes]:
+    """Returns the optimum on all examples, its predicted changes without some, and the true ones.
 
-    Args:
-        x: inputs, a column of ones among them.
-        y: signs.
-        ridge: above 0.
-        removed: examples that are left out, one at a time.
+    Inputs x have a column of ones; y are signs. Examples are left out one at a time.
     """
     everything = np.ones(len(x))
     w = fit(x, y, ridge, weights=everything, start=np.zeros(x.shape[1]))
@@ -132,7 +114,7 @@ def leave_one_out(
         weights[i] = 0.0
         start = w + predicted[place]
         retrained[place] = fit(x, y, ridge, weights=weights, start=start, factor=factor) - w
-    return w, LeaveOneOut(predicted, retrained)
+    return w, predicted, retrained
 
 
 def _with_ones(pool: ExamplePool, rows: np.ndarray) -> _Matrix:
@@ -149,25 +131,25 @@ def _stability(
     return np.abs(after - before[:, None]).max(axis=0)
 
 
-def run_influence(config: ml_collections.ConfigDict, pool: ExamplePool, num_train: int) -> Outcome:
+def run_influence(config: ml_collections.ConfigDict, data: Data) -> Outcome:
     """Compares both ways on the sample of the seed's first pair of this size.
 
     The examples that are left out are the first ones of the sample, which is in random order.
     """
-    sizes = {"num_train": num_train, "num_test": len(pool.targets) - num_train}
-    pair = draw_pair(config.seed, config.m, 0, perturbation="removal", **sizes)
+    pool, num_train = data
+    pair = draw_pair(config.seed, config.m, 0, perturbation="removal", **data.sizes)
     rows = np.asarray(jax.device_get(pair.sample))
     x, y = _with_ones(pool, rows), np.asarray(pool.targets[rows], np.float64)
     removed = np.arange(config.influence.removed)
-    w, found = leave_one_out(x, y, config.influence.ridge, removed)
+    w, predicted, retrained = leave_one_out(x, y, config.influence.ridge, removed)
     test = np.arange(num_train, len(pool.targets))
     x_test, y_test = _with_ones(pool, test), np.asarray(pool.targets[test], np.float64)
     columns = {
-        "predicted_stability": _stability(w, found.predicted, x_test, y_test),
-        "stability": _stability(w, found.retrained, x_test, y_test),
-        "predicted_distance": np.linalg.norm(found.predicted, axis=1),
-        "distance": np.linalg.norm(found.retrained, axis=1),
-        "error": np.linalg.norm(found.predicted - found.retrained, axis=1),
+        "predicted_stability": _stability(w, predicted, x_test, y_test),
+        "stability": _stability(w, retrained, x_test, y_test),
+        "predicted_distance": np.linalg.norm(predicted, axis=1),
+        "distance": np.linalg.norm(retrained, axis=1),
+        "error": np.linalg.norm(predicted - retrained, axis=1),
     }
     history = [
         {"removed": i, **{name: float(values[i]) for name, values in columns.items()}}

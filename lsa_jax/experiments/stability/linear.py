@@ -7,7 +7,6 @@ S' differ is left out of the batch's products and added by itself, in both model
 equal samples give equal bits.
 """
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -20,7 +19,7 @@ from lsa_jax import backend
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
     Pair,
-    member,
+    fetch_member,
     summarize,
     unpacked_scale,
 )
@@ -73,49 +72,43 @@ def advance(
     if backend.is_cpu():
         # Pairs run one after the other there, so this is one sample's memory, not that of all.
         pair, pool = _own_copy(pair, pool)
-    take = functools.partial(_advance, config)
-    return in_one_kernel(take)(models, pair, pool, order, count)
-
-
-def _advance(
-    config: ml_collections.ConfigDict,
-    models: LinearModels,
-    pair: Pair,
-    pool: ExamplePool,
-    order: Int[Array, "steps batch"],
-    count: Int[Array, ""],
-) -> LinearModels:
     loss, rate = _LOSSES[config.learner], config.training.learning_rate
     scale = unpacked_scale(pool.inputs)
-    own = pool.inputs[pair.rows].astype(jnp.float32)
-    own_targets = pool.targets[pair.rows]
 
     def slope(outputs: Float[Array, "2 n"], targets: Float[Array, "2 n"]) -> Float[Array, "2 n"]:
         return jax.grad(lambda f: jnp.sum(jax.vmap(loss)(f, targets)))(outputs)
 
-    def take(step: Int[Array, ""], models: LinearModels) -> LinearModels:
-        positions = order[step]
-        rows = pair.sample.at[positions].get(mode="promise_in_bounds")
-        # With bounds unchecked, as rows are: checks cost more than the copy.
-        inputs = pool.inputs.at[rows].get(mode="promise_in_bounds").astype(jnp.float32)
-        targets = pool.targets.at[rows].get(mode="promise_in_bounds")
-        hit = positions == pair.position
-        hits = jnp.sum(hit)
-        both = jnp.broadcast_to(targets[None], (2, len(targets)))
-        slopes = slope(_outputs(models, inputs, scale), both)
-        slopes = jnp.where(hit[None], 0.0, slopes)
-        own_outputs = jnp.sum(own * (scale * models.w), axis=1) + models.b
-        own_slopes = slope(own_outputs[:, None], own_targets[:, None])[:, 0]
-        own_slopes = own_slopes * pair.weights * hits
-        examples = len(targets) - hits * (1 - pair.weights)
-        gradient = jnp.stack([s @ inputs for s in slopes]) + own_slopes[:, None] * own
-        step_size = rate / examples
-        return LinearModels(
-            models.w - (step_size * scale)[:, None] * gradient,
-            models.b - step_size * (jnp.sum(slopes, axis=1) + own_slopes),
-        )
+    def descend(
+        models: LinearModels, pair: Pair, pool: ExamplePool, order: Array, count: Array
+    ) -> LinearModels:
+        own = pool.inputs[pair.rows].astype(jnp.float32)
+        own_targets = pool.targets[pair.rows]
 
-    return lax.fori_loop(0, count, take, models)
+        def take(step: Int[Array, ""], models: LinearModels) -> LinearModels:
+            positions = order[step]
+            rows = pair.sample.at[positions].get(mode="promise_in_bounds")
+            # With bounds unchecked, as rows are: checks cost more than the copy.
+            inputs = pool.inputs.at[rows].get(mode="promise_in_bounds").astype(jnp.float32)
+            targets = pool.targets.at[rows].get(mode="promise_in_bounds")
+            hit = positions == pair.position
+            hits = jnp.sum(hit)
+            both = jnp.broadcast_to(targets[None], (2, len(targets)))
+            slopes = slope(_outputs(models, inputs, scale), both)
+            slopes = jnp.where(hit[None], 0.0, slopes)
+            own_outputs = jnp.sum(own * (scale * models.w), axis=1) + models.b
+            own_slopes = slope(own_outputs[:, None], own_targets[:, None])[:, 0]
+            own_slopes = own_slopes * pair.weights * hits
+            examples = len(targets) - hits * (1 - pair.weights)
+            gradient = jnp.stack([s @ inputs for s in slopes]) + own_slopes[:, None] * own
+            step_size = rate / examples
+            return LinearModels(
+                models.w - (step_size * scale)[:, None] * gradient,
+                models.b - step_size * (jnp.sum(slopes, axis=1) + own_slopes),
+            )
+
+        return lax.fori_loop(0, count, take, models)
+
+    return in_one_kernel(descend)(models, pair, pool, order, count)
 
 
 def _own_copy(pair: Pair, pool: ExamplePool) -> tuple[Pair, ExamplePool]:
@@ -144,7 +137,7 @@ def measure(
         losses = jax.vmap(loss, (0, None))(outputs, targets)
         return losses, outputs * targets[None] <= 0
 
-    rows, _ = member(pair, 0)
+    rows, _ = fetch_member(pair, 0)
     test = evaluate(pool.inputs[num_train:], pool.targets[num_train:])
     train = evaluate(pool.inputs[rows], pool.targets[rows])
     return summarize(models, test, (train[0][0], train[1][0])), ~test[1][0]

@@ -6,8 +6,8 @@ example's loss does not depend on the other examples. The linearised network kee
 its start on the training pool: its loss is convex in its parameters.
 """
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,16 +19,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from lsa_jax import kernels
-from lsa_jax.experiments.stability.cifar_resnet import (
-    apply_with,
-    batch_statistics,
-    resnet_layers,
-)
+from lsa_jax.experiments.stability.cifar_resnet import apply_with, batch_statistics, resnet_layers
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
     Pair,
     fetch_member,
-    member,
     summarize,
     unpacked_scale,
 )
@@ -36,7 +31,6 @@ from lsa_jax.models import network
 from lsa_jax.training import LOSSES, make_optimizer
 
 Tree = Any
-
 _loss = LOSSES["softmax_cross_entropy"]
 
 
@@ -62,10 +56,11 @@ def make_learner(
     config: ml_collections.ConfigDict, input_shape: tuple[int, ...], num_classes: int
 ) -> NetworkLearner:
     """Returns the network of a configuration."""
-    sizes = config.model
-    layers = resnet_layers(sizes.depth, num_classes, channels=sizes.channels)
-    model = network(layers, parameterization="standard")
-    statistics = functools.partial(batch_statistics, layers)
+    layers = resnet_layers(config.model.depth, num_classes, channels=config.model.channels)
+    model, statistics = (
+        network(layers, parameterization="standard"),
+        partial(batch_statistics, layers),
+    )
 
     def init(key: Key[Array, ""]) -> Tree:
         return model.init(key, input_shape)
@@ -94,184 +89,158 @@ def make_learner(
     )
 
 
-def sgd_of(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
-    """Returns SGD with the configuration's momentum and falls of the rate."""
-    training = config.training
-    falls = dict.fromkeys(training.decay_steps, training.decay_factor)
-    rate = optax.piecewise_constant_schedule(training.learning_rate, falls)
-    name = "momentum" if training.momentum else "sgd"
-    return make_optimizer(
-        name, rate, momentum=training.momentum, weight_decay=training.weight_decay
-    )
-
-
-def init(
-    config: ml_collections.ConfigDict, learner: NetworkLearner, key: Key[Array, ""]
-) -> Members:
-    """Returns two copies of one start."""
-    params = learner.init(key)
-    start = (params, sgd_of(config).init(params), jnp.array(True))
-    return Members(*jax.tree.map(lambda a: jnp.stack([a, a]), start))
-
-
 def _images(pool: ExamplePool, rows: Int[Array, " n"]) -> Float[Array, "n h w c"]:
     return pool.inputs[rows].astype(jnp.float32) * unpacked_scale(pool.inputs)
 
 
-def advance(
-    config: ml_collections.ConfigDict,
-    learner: NetworkLearner,
-    members: Members,
-    pair: Pair,
-    pool: ExamplePool,
-    fixed: Tree,
-    order: Int[Array, "steps batch"],
-    count: Int[Array, ""],
-) -> Members:
-    """Takes the first `count` updates of `order` on one model, then on the other.
+class Networks(NamedTuple):
+    """The training of pairs of networks; arrays that no model trains are `fixed`."""
 
-    A model stops before the update whose loss is not finite.
-    """
-    optimizer = sgd_of(config)
+    config: ml_collections.ConfigDict
+    learner: NetworkLearner
+    num_train: int  # size of the training pool
 
-    def train(arguments: tuple[Int[Array, ""], Members]) -> Members:
-        which, start = arguments
+    @property
+    def optimizer(self) -> optax.GradientTransformation:
+        """SGD with the configuration's momentum and falls of the rate."""
+        training = self.config.training
+        falls = dict.fromkeys(training.decay_steps, training.decay_factor)
+        rate = optax.piecewise_constant_schedule(training.learning_rate, falls)
+        name = "momentum" if training.momentum else "sgd"
+        options = {"momentum": training.momentum, "weight_decay": training.weight_decay}
+        return make_optimizer(name, rate, **options)
 
-        def take(step: Int[Array, ""], state: Members) -> Members:
-            rows, weights = fetch_member(pair, which, order[step])
-            inputs, targets = _images(pool, rows), pool.targets[rows]
+    def init(self, key: Key[Array, ""]) -> Members:
+        """Returns two copies of one start."""
+        params = self.learner.init(key)
+        start = (params, self.optimizer.init(params), jnp.array(True))
+        return Members(*jax.tree.map(lambda a: jnp.stack([a, a]), start))
 
-            def mean_loss(params: Tree) -> Array:
-                losses = _loss(learner.train(params, fixed, inputs), targets)
-                return jnp.sum(weights * losses) / jnp.sum(weights)
+    def advance(
+        self,
+        members: Members,
+        pair: Pair,
+        pool: ExamplePool,
+        fixed: Tree,
+        order: Int[Array, "steps batch"],
+        count: Int[Array, ""],
+    ) -> Members:
+        """Takes the first `count` updates of `order` on one model, then on the other.
 
-            value, gradient = jax.value_and_grad(mean_loss)(state.params)
-            updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-            finite = state.finite & jnp.isfinite(value)
-            after = Members(optax.apply_updates(state.params, updates), opt_state, finite)
-            return jax.tree.map(
-                lambda new, old: jnp.where(finite, new, old), after, state
-            )._replace(finite=finite)
+        A model stops before the update whose loss is not finite.
+        """
+        optimizer = self.optimizer
 
-        return lax.fori_loop(0, count, take, start)
+        def train(arguments: tuple[Int[Array, ""], Members]) -> Members:
+            which, start = arguments
 
-    return lax.map(train, (jnp.arange(2), members))
+            def take(step: Int[Array, ""], state: Members) -> Members:
+                rows, weights = fetch_member(pair, which, order[step])
+                inputs, targets = _images(pool, rows), pool.targets[rows]
 
+                def mean_loss(params: Tree) -> Array:
+                    losses = _loss(self.learner.train(params, fixed, inputs), targets)
+                    return jnp.sum(weights * losses) / jnp.sum(weights)
 
-def _context(
-    config: ml_collections.ConfigDict,
-    learner: NetworkLearner,
-    params: Tree,
-    pool: ExamplePool,
-    rows: Array,
-) -> Tree:
-    """Returns the statistics for evaluation: the mean over the sample's first batches."""
-    size = min(config.training.batch_size, len(rows))
-    batches = min(config.model.statistics_batches, len(rows) // size)
-    parts = lax.map(
-        lambda index: learner.context(params, _images(pool, index)),
-        rows[: batches * size].reshape(batches, size),
-    )
-    return jax.tree.map(lambda a: jnp.mean(a, axis=0), parts)
+                value, gradient = jax.value_and_grad(mean_loss)(state.params)
+                updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+                finite = state.finite & jnp.isfinite(value)
+                after = Members(optax.apply_updates(state.params, updates), opt_state, finite)
+                kept = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, state)
+                return kept._replace(finite=finite)
 
+            return lax.fori_loop(0, count, take, start)
 
-def _evaluate(
-    config: ml_collections.ConfigDict,
-    learner: NetworkLearner,
-    params: Tree,
-    fixed: Tree,
-    context: Tree,
-    pool: ExamplePool,
-    rows: Int[Array, " n"],
-) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
-    """Returns the losses of examples, and whether their predictions are wrong."""
-    size = min(config.eval_batch_size, len(rows))
-    count = -(-len(rows) // size)
-    padded = rows[jnp.arange(count * size) % len(rows)].reshape(count, size)
+        return lax.map(train, (jnp.arange(2), members))
 
-    def batch(index: Int[Array, " b"]) -> tuple[Array, Array]:
-        outputs = learner.evaluate(params, fixed, context, _images(pool, index))
-        targets = pool.targets[index]
-        # Not a number is no right answer.
-        right = jnp.argmax(outputs, axis=1) == jnp.argmax(targets, axis=1)
-        return _loss(outputs, targets), ~right | jnp.isnan(outputs).any(axis=1)
+    def _context(self, params: Tree, pool: ExamplePool, rows: Array) -> Tree:
+        """Returns the statistics for evaluation: the mean over the sample's first batches."""
+        size = min(self.config.training.batch_size, len(rows))
+        batches = min(self.config.model.statistics_batches, len(rows) // size)
+        parts = lax.map(
+            lambda index: self.learner.context(params, _images(pool, index)),
+            rows[: batches * size].reshape(batches, size),
+        )
+        return jax.tree.map(lambda a: jnp.mean(a, axis=0), parts)
 
-    losses, wrong = lax.map(batch, padded)
-    return losses.reshape(-1)[: len(rows)], wrong.reshape(-1)[: len(rows)]
+    def _evaluate(
+        self, params: Tree, fixed: Tree, context: Tree, pool: ExamplePool, rows: Int[Array, " n"]
+    ) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
+        """Returns the losses of examples, and whether their predictions are wrong."""
+        size = min(self.config.eval_batch_size, len(rows))
+        count = -(-len(rows) // size)
+        padded = rows[jnp.arange(count * size) % len(rows)].reshape(count, size)
 
+        def batch(index: Int[Array, " b"]) -> tuple[Array, Array]:
+            outputs = self.learner.evaluate(params, fixed, context, _images(pool, index))
+            targets = pool.targets[index]
+            # Not a number is no right answer.
+            right = jnp.argmax(outputs, axis=1) == jnp.argmax(targets, axis=1)
+            return _loss(outputs, targets), ~right | jnp.isnan(outputs).any(axis=1)
 
-def measure(
-    config: ml_collections.ConfigDict,
-    learner: NetworkLearner,
-    num_train: int,
-    members: Members,
-    pair: Pair,
-    pool: ExamplePool,
-    fixed: Tree,
-) -> tuple[dict[str, Float[Array, ""]], Bool[Array, " test"]]:
-    """Returns the quantities of one pair, see `samples.summarize`, and correct answers.
+        losses, wrong = lax.map(batch, padded)
+        return losses.reshape(-1)[: len(rows)], wrong.reshape(-1)[: len(rows)]
 
-    All quantities are not-a-number where a model stopped at a loss that was not finite.
-    """
-    test = jnp.arange(num_train, len(pool.targets))
-    # Both models on both parts at once: the losses of A(S') on S are not used, but cost little.
-    rows = jnp.concatenate([test, pair.sample])
+    def measure(
+        self, members: Members, pair: Pair, pool: ExamplePool, fixed: Tree
+    ) -> tuple[dict[str, Float[Array, ""]], Bool[Array, " test"]]:
+        """Returns the quantities of one pair, see `samples.summarize`, and correct answers.
 
-    def one(arguments: tuple[Int[Array, ""], Tree]) -> tuple[Array, Array]:
-        which, params = arguments
-        context = _context(config, learner, params, pool, member(pair, which)[0])
-        return _evaluate(config, learner, params, fixed, context, pool, rows)
+        All quantities are not-a-number where a model stopped at a loss that was not finite.
+        """
+        test = jnp.arange(self.num_train, len(pool.targets))
+        # Both models on both parts at once: the losses of A(S') on S are not used, but cost little.
+        rows, count = jnp.concatenate([test, pair.sample]), len(test)
 
-    losses, wrong = lax.map(one, (jnp.arange(2), members.params))
-    count = len(test)
-    found = summarize(
-        members.params, (losses[:, :count], wrong[:, :count]), (losses[0, count:], wrong[0, count:])
-    )
-    going = jnp.all(members.finite)
-    numbers = {name: jnp.where(going, value, jnp.nan) for name, value in found.items()}
-    return numbers, ~wrong[0, :count]
+        def one(arguments: tuple[Int[Array, ""], Tree]) -> tuple[Array, Array]:
+            which, params = arguments
+            context = self._context(params, pool, fetch_member(pair, which)[0])
+            return self._evaluate(params, fixed, context, pool, rows)
 
+        losses, wrong = lax.map(one, (jnp.arange(2), members.params))
+        on_test, on_train = (
+            (losses[:, :count], wrong[:, :count]),
+            (losses[0, count:], wrong[0, count:]),
+        )
+        found, going = summarize(members.params, on_test, on_train), jnp.all(members.finite)
+        numbers = {name: jnp.where(going, value, jnp.nan) for name, value in found.items()}
+        return numbers, ~wrong[0, :count]
 
-def connect(
-    config: ml_collections.ConfigDict,
-    learner: NetworkLearner,
-    num_train: int,
-    members: Members,
-    pair: Pair,
-    pool: ExamplePool,
-    fixed: Tree,
-) -> dict[str, Float[Array, " alphas"]]:
-    """Returns the accuracy on S and on the test set at alpha W_S + (1 - alpha) W_S'.
+    def connect(
+        self, members: Members, pair: Pair, pool: ExamplePool, fixed: Tree
+    ) -> dict[str, Float[Array, " alphas"]]:
+        """Returns the accuracy on S and on the test set at alpha W_S + (1 - alpha) W_S'.
 
-    Source: Karp (thesis, 2024), section 2.4.2; Frankle et al. (2020).
-    """
-    path = config.connectivity
-    sample = pair.sample[: path.num_train]
-    test = jnp.arange(num_train, len(pool.targets))[: path.num_test]
-    rows = jnp.concatenate([sample, test])
+        Source: Karp (thesis, 2024), section 2.4.2; Frankle et al. (2020).
+        """
+        path = self.config.connectivity
+        sample = pair.sample[: path.num_train]
+        test = jnp.arange(self.num_train, len(pool.targets))[: path.num_test]
+        rows, count = jnp.concatenate([sample, test]), len(sample)
 
-    def end(arguments: tuple[Int[Array, ""], Tree]) -> Tree:
-        which, params = arguments
-        return _context(config, learner, params, pool, member(pair, which)[0])
+        def end(arguments: tuple[Int[Array, ""], Tree]) -> Tree:
+            which, params = arguments
+            return self._context(params, pool, fetch_member(pair, which)[0])
 
-    ends = lax.map(end, (jnp.arange(2), members.params))
+        ends = lax.map(end, (jnp.arange(2), members.params))
 
-    def at(alpha: Float[Array, ""]) -> dict[str, Array]:
-        params = jax.tree.map(lambda a: alpha * a[0] + (1 - alpha) * a[1], members.params)
-        if path.statistics == "recomputed":
-            context = _context(config, learner, params, pool, pair.sample)
-        else:
-            # Beyond the ends a variance could fall below zero.
-            context = jax.tree.map(lambda a: alpha * a[0] + (1 - alpha) * a[1], ends)
-            context = jax.tree_util.tree_map_with_path(_no_negative_variance, context)
-        _, wrong = _evaluate(config, learner, params, fixed, context, pool, rows)
-        count = len(sample)
-        return {
-            "train_accuracy": 1 - jnp.mean(wrong[:count], dtype=jnp.float32),
-            "test_accuracy": 1 - jnp.mean(wrong[count:], dtype=jnp.float32),
-        }
+        def at(alpha: Float[Array, ""]) -> dict[str, Array]:
+            def between(both: Tree) -> Tree:
+                return jax.tree.map(lambda a: alpha * a[0] + (1 - alpha) * a[1], both)
 
-    return lax.map(at, jnp.asarray(alphas(config)))
+            params = between(members.params)
+            if path.statistics == "recomputed":
+                context = self._context(params, pool, pair.sample)
+            else:
+                # Beyond the ends a variance could fall below zero.
+                context = jax.tree_util.tree_map_with_path(_no_negative_variance, between(ends))
+            _, wrong = self._evaluate(params, fixed, context, pool, rows)
+            return {
+                "train_accuracy": 1 - jnp.mean(wrong[:count], dtype=jnp.float32),
+                "test_accuracy": 1 - jnp.mean(wrong[count:], dtype=jnp.float32),
+            }
+
+        return lax.map(at, jnp.asarray(alphas(self.config)))
 
 
 def alphas(config: ml_collections.ConfigDict) -> Float[np.ndarray, " alphas"]:

@@ -150,10 +150,7 @@ def _mean_table(pairs: pd.DataFrame, step: int) -> pd.DataFrame:
 def _draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -> Any:
     """Draws a row of panels a trial, one panel a quantity: pairs, largest of each size, curve.
 
-    Args:
-        found: one row a pair, of one learner, kind of S' and stop.
-        fits: one row a trial and quantity.
-        logarithmic: both axes; values that are not positive have no place then.
+    On logarithmic axes values that are not positive have no place.
     """
     import matplotlib.pyplot as plt
 
@@ -185,8 +182,7 @@ def _draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -
 def _draw_paths(paths: pd.DataFrame) -> Any:
     """Draws accuracy on the line through W_S' (alpha = 0) and W_S (1), a color a pair.
 
-    Args:
-        paths: one row a pair and alpha; panels are sizes, rows are trials and learners.
+    Panels are sizes, rows are trials and learners.
     """
     import matplotlib.pyplot as plt
 

@@ -21,7 +21,6 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from lsa_jax.data import images, resize
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability.settings import LINEAR
-from lsa_jax.experiments.stability.streams import Stability
 from lsa_jax.sweep.points import Point
 
 # Quantities of a pair, and their names in tables and figures.
@@ -36,6 +35,12 @@ QUANTITIES = {
 MEASURES = (*QUANTITIES, "train_loss", "test_loss", "train_error", "test_error")
 
 
+class Stability:
+    """Streams of a seed's key: the start, the order of batches, the samples of a pair."""
+
+    START, ORDER, SAMPLES = range(3)
+
+
 class ExamplePool(NamedTuple):
     """The one copy of the examples that all samples point into."""
 
@@ -46,12 +51,16 @@ class ExamplePool(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The examples of all points."""
+    """The examples of all points: rows and signs for linear models, images and one-hot rows."""
 
-    # training pool, then test examples; flat rows and signs for linear models, images and
-    # one-hot rows for networks
-    pool: ExamplePool
+    pool: ExamplePool  # training pool, then test examples
     num_train: int  # size of the training pool
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of the training pool and the test set, as `draw_pair` takes them."""
+        count = self.num_train
+        return {"num_train": count, "num_test": len(self.pool.targets) - count}
 
 
 def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
@@ -122,15 +131,10 @@ def start_key(seed: int) -> Key[Array, ""]:
 def draw_pair(
     seed: int, m: int, pair: int, *, num_train: int, num_test: int, perturbation: str
 ) -> Pair:
-    """Draws one pair of samples; pairs of removal and swapping share S and i.
+    """Draws one pair of samples of a trial; pairs of removal and swapping share S and i.
 
-    Args:
-        seed: of the trial.
-        m: size of S.
-        pair: number among the pairs of this size.
-        num_train: rows 0 to num_train - 1 are the training pool.
-        num_test: the next rows are the test examples.
-        perturbation: "swap", or "removal": S' is S without its i-th example.
+    The pool's first `num_train` rows are the training pool, the next `num_test` the test examples.
+    With "removal" in place of "swap" S' is S without its i-th example.
 
     Raises:
         InputError: the pool is smaller than m.
@@ -146,15 +150,11 @@ def draw_pair(
     return Pair(sample, position, rows, jnp.array([1.0, float(perturbation == "swap")]))
 
 
-def member(pair: Pair, which: int | Int[Array, ""]) -> tuple[Int[Array, " m"], Float[Array, " m"]]:
-    """Returns the rows of S (0) or S' (1) and their weights."""
-    return fetch_member(pair, which, jnp.arange(len(pair.sample)))
-
-
 def fetch_member(
-    pair: Pair, which: int | Int[Array, ""], positions: Int[Array, " b"]
+    pair: Pair, which: int | Int[Array, ""], positions: Int[Array, " b"] | None = None
 ) -> tuple[Int[Array, " b"], Float[Array, " b"]]:
-    """Returns the rows of S (0) or S' (1) at some positions, and their weights."""
+    """Returns the rows of S (0) or S' (1), at all positions or some, and their weights."""
+    positions = jnp.arange(len(pair.sample)) if positions is None else positions
     hit: Bool[Array, " b"] = positions == pair.position
     rows = jnp.where(hit, pair.rows[which], pair.sample[positions])
     return rows, jnp.where(hit, pair.weights[which], 1.0)
@@ -166,14 +166,8 @@ def draw_order(
     """Returns the positions of some updates' examples.
 
     Each epoch is a new permutation of the m positions; the concatenated epochs are cut into
-    batches. So all batches are full, and every epoch meets every position once.
-
-    Args:
-        seed: of the trial.
-        m: size of the samples.
-        batch_size: positions an update.
-        first_step: the first of the updates; may be traced.
-        num_steps: number of updates.
+    batches. So all batches are full, and every epoch meets every position once. The first step may
+    be traced.
     """
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), Stability.ORDER), m)
     start, length = first_step * batch_size, num_steps * batch_size
@@ -225,21 +219,20 @@ def summarize(
     Source: Karp (thesis, 2024), sections 2.1 and 2.3 and appendix A.3.
     """
     losses, wrong = test
-    test_error = jnp.mean(wrong[0], dtype=jnp.float32)
-    train_error = jnp.mean(train[1], dtype=jnp.float32)
+    errors = jnp.mean(wrong[0], dtype=jnp.float32), jnp.mean(train[1], dtype=jnp.float32)
     test_loss, train_loss = jnp.mean(losses[0]), jnp.mean(train[0])
     norms = jnp.sqrt(_squares(params))
     difference = jax.tree.map(lambda a: (a[:1] - a[1:]).repeat(2, axis=0), params)
     distance = jnp.sqrt(_squares(difference)[0])
     return {
         "loss_gap": test_loss - train_loss,
-        "error_gap": test_error - train_error,
+        "error_gap": errors[0] - errors[1],
         "stability": jnp.max(jnp.abs(losses[0] - losses[1])),
         "distance": distance,
         "norm": norms[0],
         "normalized_distance": distance / jnp.mean(norms),
         "train_loss": train_loss,
         "test_loss": test_loss,
-        "train_error": train_error,
-        "test_error": test_error,
+        "train_error": errors[1],
+        "test_error": errors[0],
     }

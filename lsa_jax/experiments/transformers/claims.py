@@ -160,14 +160,10 @@ def _in_all(
     condition: Condition | None = None,
     **settings: object,
 ) -> dict[str, Any]:
-    """Returns the fields of a claim that all runs with these settings pass a test.
+    """Returns the fields of a claim that a column of all runs with these settings passes a test.
 
-    Args:
-        column: of the results.
-        holds: the test of the column's numbers.
-        ours: our number in words: the {count} of runs that pass, {low} and {high} of the column.
-        condition: of the claim; a run that fails the test refutes it in any case.
-        settings: of the runs.
+    Our number is in words with the {count} of runs that pass, {low} and {high} of the column. A run
+    that fails the test refutes the claim whatever the condition.
     """
 
     def numbers_of(own: Runs) -> pd.Series:

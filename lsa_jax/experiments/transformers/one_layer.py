@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from lsa_jax.checks import integer, number, require
-from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 
 Params = dict[str, Array]
@@ -112,27 +110,14 @@ def one_layer(vocabulary_size: int, *, value_std: float = 1e-4) -> Model:
 
     At initialisation W = 0, which is uniform attention, and V ~ N(0, value_std^2).
 
-    Args:
-        vocabulary_size: L, both the tokens and the labels.
-        value_std: standard deviation of V's entries.
-
-    Returns:
-        The network, of inputs [b, n] (tokens from 0 to L - 1, none twice in a sequence), outputs
-        [b, n, L] before the last softmax, params {"w": [L, L], "v": [L, L]}; without a kernel.
-
-    Raises:
-        InputError: an argument is not accepted.
+    Inputs are [b, n], tokens from 0 to L - 1 without repetition in a sequence; outputs [b, n, L]
+    are those before the last softmax; params are {"w": [L, L], "v": [L, L]}. It has no kernel.
 
     Source: Karp (thesis, 2024), equation 4.1; the initialisation is that of figure 4.1.
     """
-    require("vocabulary_size", vocabulary_size, integer(1))
-    require("value_std", value_std, number(0))
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
-        if len(input_shape) != 1 or input_shape[0] > vocabulary_size:
-            raise InputError(
-                f"input_shape is {input_shape!r}; accepted: (n,), n at most {vocabulary_size}"
-            )
+        del input_shape
         shape = (vocabulary_size, vocabulary_size)
         return {"w": jnp.zeros(shape), "v": value_std * jax.random.normal(key, shape)}
 

@@ -64,6 +64,9 @@ _START_NOTE = (
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep."""
+    # A partly finished sweep may lack the column of a setting that only later runs have.
+    swept = [name for point in sweep(config) for name in point]
+    results = results.reindex(columns=list(dict.fromkeys([*results, *swept])))
     if "bound" in results:
         results = results.assign(share_of_bound=share_of_bound(results, config.max_steps))
     claims = decide_all(make_claims(config), Runs.of(sweep(config), results))
@@ -135,12 +138,7 @@ def _case_label(case: Iterable[float]) -> str:
 
 
 def _draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
-    """Draws steps and their bounds, the loss, the accuracy, and W by place in the list.
-
-    Args:
-        fine: the points that did not fail.
-        paths: one row a step of each of them.
-    """
+    """Draws steps and their bounds, the loss, the accuracy, and W by place in the list."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 4, figsize=(15, 3.8), layout="constrained")
@@ -183,9 +181,7 @@ def _draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
 def _draw_step(config: Config, fine: pd.DataFrame) -> Any:
     """Draws V after one exact step, and measures of P in sampled steps by their sequences.
 
-    Args:
-        config: of the sweep.
-        fine: the points that did not fail; V is drawn at the first one's sizes and seed.
+    V is drawn at the first run's sizes and seed.
     """
     import matplotlib.pyplot as plt
 

@@ -16,8 +16,20 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from lsa_jax.errors import InputError
-from lsa_jax.experiments.transformers.streams import Lists, Seed
+
+class Seed:
+    """Of a seed's key. The questions share the lists; each draws the rest by itself."""
+
+    LISTS = 0
+    VALUES = 1  # training from values that are more or less random
+    INIT, SEQUENCES, MEASURED = 1, 2, 3  # one step on the values
+    VALUE_NOISE = 1  # the theorems
+
+
+class Lists:
+    """Of the key of the lists."""
+
+    PERMUTATION, LENGTHS, MEMBERS = range(3)
 
 
 class DecisionLists(NamedTuple):
@@ -34,19 +46,11 @@ def cyclic_lists(
 
     L_a = (a + step, a + 2 step, ..., a + (M - 1) step, a) and pi(a) = a + shift, modulo L.
 
-    Raises:
-        InputError: a list would hold a token twice.
-
     Source: Karp (thesis, 2024), figure 4.1, has step = 10, shift = 20, M = 4, L = 200. It prints
     i mod (L + 1), which is no permutation of L tokens; this is modulo L.
     """
     tokens = np.arange(vocabulary_size)
     offsets = step * np.append(np.arange(1, list_length), 0)
-    if len(set(offsets % vocabulary_size)) < list_length:
-        raise InputError(
-            f"list_length is {list_length} with step {step} and vocabulary_size {vocabulary_size}; "
-            "accepted: lists of distinct tokens"
-        )
     return DecisionLists(
         (tokens + shift) % vocabulary_size,
         (tokens[:, None] + offsets[None]) % vocabulary_size,
@@ -54,15 +58,7 @@ def cyclic_lists(
 
 
 def random_lists(key: Key[Array, ""], vocabulary_size: int, list_length: int) -> DecisionLists:
-    """Draws pi uniformly, the lists' lengths uniformly from 1 to M and their members uniformly.
-
-    Raises:
-        InputError: the lists would be longer than there are tokens.
-    """
-    if list_length > vocabulary_size:
-        raise InputError(
-            f"list_length is {list_length}; accepted: at most vocabulary_size = {vocabulary_size}"
-        )
+    """Draws pi uniformly, the lists' lengths uniformly from 1 to M and their members uniformly."""
     pi = jax.random.permutation(jax.random.fold_in(key, Lists.PERMUTATION), vocabulary_size)
     shape, tokens = (vocabulary_size,), np.arange(vocabulary_size)
     lengths = jax.random.randint(jax.random.fold_in(key, Lists.LENGTHS), shape, 1, list_length + 1)
@@ -166,8 +162,3 @@ def least_triple_probability(lists: Int[np.ndarray, "L M"], sequence_length: int
                 for present in tokens
             ]
     return min(probability for probability in found if probability > 0)
-
-
-def least_set_probability(vocabulary_size: int, sequence_length: int) -> float:
-    """Returns delta of assumption 4.4 for uniform sequences: each set's probability."""
-    return 1 / math.comb(vocabulary_size, sequence_length)

@@ -19,22 +19,12 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import (
     mean_loss,
     mean_loss_at_permutation,
     strictly_correct,
 )
-from lsa_jax.experiments.transformers.sampler import (
-    DecisionLists,
-    all_sets,
-    determining_positions,
-    label_sequences,
-    least_set_probability,
-    least_triple_probability,
-    list_lengths,
-    permutation_matrix,
-)
-from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.sweep.experiment import Outcome
 
 # An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.
@@ -61,22 +51,13 @@ class Descent(NamedTuple):
     steps_per_eigenvalue: float  # the theorem's bound on the steps over lambda_max
 
 
-def fixed_value_scale(vocabulary_size: int, sequence_length: int, delta: float) -> float:
-    """Returns c = 4 n^2 log(L) / delta of theorem 4.3."""
-    return 4 * sequence_length**2 * math.log(vocabulary_size) / delta
-
-
 def trained_value_scale(
     sequence_length: int, list_length: int, delta: float, epsilon: float, start_loss: float
 ) -> float:
     """Returns the lower bound on c of theorem 4.4: (4 l sqrt(M/e) + 6 e/n) 10 n^2 / delta + 4 e.
 
-    Args:
-        sequence_length: n.
-        list_length: M.
-        delta: least probability of a set of tokens.
-        epsilon: e.
-        start_loss: the loss at the start; l is the larger of it and 1.
+    n is the sequence's length, M the list's, delta the least probability of a set of tokens, and l
+    the larger of the loss at the start and 1.
     """
     slope = 4 * max(1.0, start_loss) * math.sqrt(list_length / epsilon)
     return (slope + 6 * epsilon / sequence_length) * 10 * sequence_length**2 / delta + 4 * epsilon
@@ -93,10 +74,7 @@ def _hessian_product(
 def largest_eigenvalue(loss: Callable[[Params, Any], Array], params: Params, data: Any) -> float:
     """Computes the Hessian's largest (most positive) eigenvalue by Lanczos, without the Hessian.
 
-    Args:
-        loss: of params and data; compiled once for their shapes.
-        params: the point; more than one number, whose type sets the accuracy.
-        data: other arguments of the loss.
+    The type of the params, more than one number, sets the accuracy.
 
     Raises:
         NumericalError: a product is not finite, or Lanczos does not converge.
@@ -151,22 +129,22 @@ def strict_accuracy(params: Params, data: Data) -> float:
     return int(_count_right(params, data)) / data["sequences"].size
 
 
-def fixed_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) -> Descent:
+def fixed_value_descent(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Descent:
     """Returns theorem 4.3: V = cP, W from 0."""
     tokens, n = config.vocabulary_size, config.sequence_length
-    sequences = jnp.asarray(all_sets(tokens, n))
-    delta = least_triple_probability(task.lists, n)
-    c = fixed_value_scale(tokens, n, delta)
+    sequences = jnp.asarray(sampler.all_sets(tokens, n))
+    delta = sampler.least_triple_probability(task.lists, n)
+    c = 4 * n**2 * math.log(tokens) / delta
     return Descent(
         loss=_fixed_value_loss,
         data={
             "sequences": sequences,
-            "labels": label_sequences(task, sequences),
-            "positions": determining_positions(task.lists, sequences),
+            "labels": sampler.label_sequences(task, sequences),
+            "positions": sampler.determining_positions(task.lists, sequences),
             "c": jnp.asarray(c),
         },
         start={"w": jnp.zeros((tokens, tokens))},
-        fixed={"v": c * jnp.asarray(permutation_matrix(task.pi))},
+        fixed={"v": c * jnp.asarray(sampler.permutation_matrix(task.pi))},
         c=c,
         delta=delta,
         threshold=math.log(tokens) ** 2 / (16 * config.list_length),
@@ -174,15 +152,17 @@ def fixed_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) 
     )
 
 
-def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) -> Descent:
+def trained_value_descent(
+    config: ml_collections.ConfigDict, task: sampler.DecisionLists
+) -> Descent:
     """Returns theorem 4.4: V from cP + noise uniform on [-epsilon/2, epsilon/2], W from 0."""
     tokens, n, epsilon = config.vocabulary_size, config.sequence_length, config.epsilon
-    sequences = jnp.asarray(all_sets(tokens, n))
-    data = {"sequences": sequences, "labels": label_sequences(task, sequences)}
-    delta = least_set_probability(tokens, n)
-    key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUE_NOISE)
+    sequences = jnp.asarray(sampler.all_sets(tokens, n))
+    data = {"sequences": sequences, "labels": sampler.label_sequences(task, sequences)}
+    delta = 1 / math.comb(tokens, n)  # of each set: assumption 4.4
+    key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.VALUE_NOISE)
     noise = jax.random.uniform(key, (tokens, tokens), minval=-epsilon / 2, maxval=epsilon / 2)
-    permutation = jnp.asarray(permutation_matrix(task.pi))
+    permutation = jnp.asarray(sampler.permutation_matrix(task.pi))
 
     def start_at(c: float) -> Params:
         return {"w": jnp.zeros((tokens, tokens)), "v": c * permutation + noise}
@@ -213,7 +193,7 @@ def ordered_columns(
     That is w[a_1] > ... > w[a_m] > w[b] for every b that is not in L_a (section 4.3.2).
     """
     found = np.zeros(len(w))
-    for a, length in enumerate(list_lengths(lists)):
+    for a, length in enumerate(sampler.list_lengths(lists)):
         inside = w[lists[a, :length], a]
         outside = np.delete(w[:, a], lists[a, :length])
         found[a] = (np.diff(inside) < 0).all() and inside[-1] > outside.max()
@@ -222,7 +202,7 @@ def ordered_columns(
 
 def list_weights(w: Float[np.ndarray, "L L"], lists: Int[np.ndarray, "L M"]) -> Row:
     """Returns W's mean weight by place in the list, and outside it, over lists of full length."""
-    full = np.flatnonzero(list_lengths(lists) == lists.shape[1])
+    full = np.flatnonzero(sampler.list_lengths(lists) == lists.shape[1])
     if not len(full):
         return {}
     inside = w[lists[full], full[:, None]]
@@ -231,7 +211,7 @@ def list_weights(w: Float[np.ndarray, "L L"], lists: Int[np.ndarray, "L M"]) -> 
     return {**row, "weight_outside": float(outside.mean() / (len(w) - lists.shape[1]))}
 
 
-def _row(params: Params, descent: Descent, task: DecisionLists) -> Row:
+def _row(params: Params, descent: Descent, task: sampler.DecisionLists) -> Row:
     """Returns the measures of one step but for its loss and gradient."""
     w = np.asarray(params["w"])
     row = {
@@ -240,13 +220,13 @@ def _row(params: Params, descent: Descent, task: DecisionLists) -> Row:
         **list_weights(w, task.lists),
     }
     if "v" in params:
-        away = np.asarray(params["v"]) - descent.c * permutation_matrix(task.pi)
+        away = np.asarray(params["v"]) - descent.c * sampler.permutation_matrix(task.pi)
         row["value_distance"] = float(np.abs(away).max())
     return row
 
 
 def _walk(
-    config: ml_collections.ConfigDict, task: DecisionLists, descent: Descent, assumed: float
+    config: ml_collections.ConfigDict, task: sampler.DecisionLists, descent: Descent, assumed: float
 ) -> tuple[list[Row], int | None, float]:
     """Descends with eta = 1 / `assumed` until a larger eigenvalue is met, or to the end.
 
@@ -274,7 +254,7 @@ def _walk(
         params, step = after, step + 1
 
 
-def run_theorem(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
+def run_theorem(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Outcome:
     """Runs theorem 4.3 or 4.4 at one point and measures its quantities.
 
     Raises:

@@ -17,14 +17,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import logits, mean_loss, strictly_correct
-from lsa_jax.experiments.transformers.sampler import (
-    DecisionLists,
-    all_sets,
-    label_sequences,
-    permutation_matrix,
-)
-from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 from lsa_jax.sweep.points import Point
@@ -52,17 +46,19 @@ class AttentionState(NamedTuple):
 
 
 def make_replica(
-    config: ml_collections.ConfigDict, task: DecisionLists, sequences: Int[Array, "sequences n"]
+    config: ml_collections.ConfigDict,
+    task: sampler.DecisionLists,
+    sequences: Int[Array, "sequences n"],
 ) -> AttentionReplica:
     """Returns the arrays of one run, from its settings and lists."""
-    key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUES)
+    key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.VALUES)
     shape = (config.vocabulary_size, config.vocabulary_size)
     uniform = jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
-    permutation = jnp.asarray(permutation_matrix(task.pi), jnp.float32)
+    permutation = jnp.asarray(sampler.permutation_matrix(task.pi), jnp.float32)
     r, scale = config.randomness, jnp.float32(config.value_scale)
     v = scale * ((1 - r) * permutation + r * uniform)
     start = {"w": jnp.zeros(shape), "v": v}
-    return AttentionReplica(start, scale, permutation, label_sequences(task, sequences))
+    return AttentionReplica(start, scale, permutation, sampler.label_sequences(task, sequences))
 
 
 def advance(
@@ -107,14 +103,8 @@ def make_course(
     """Returns measures of how lazy or rich training is, of sequences' last tokens; None for none.
 
     All tokens of a sequence have n L outputs, whose derivatives would not fit into memory. Tokens
-    are in no order, so the last one stands for all.
-
-    Args:
-        config: of the group.
-        starts: parameters at the start, numpy arrays [replicas, ...].
-        sequences: that are trained on.
-        labels: of their tokens, one array a replica.
-        marks: steps at which the run stops, the first that of the start.
+    are in no order, so the last one stands for all. Starts are parameters [replicas, ...], labels
+    one array a replica, marks the steps at which the run stops, from the start on.
     """
 
     def last_logits(params: Params, sequences: Array) -> Array:
@@ -130,7 +120,7 @@ def make_course(
 
 def run_training(
     group: list[Point],
-    tasks: list[DecisionLists],
+    tasks: list[sampler.DecisionLists],
     directory: Path,
     progress: Callable[[float], None],
 ) -> list[Outcome]:
@@ -139,7 +129,7 @@ def run_training(
     A run whose loss stops being finite has failed; the others go on.
     """
     config, layout = group[0].config, ReplicaLayout(len(group))
-    sequences = jnp.asarray(all_sets(config.vocabulary_size, config.sequence_length))
+    sequences = jnp.asarray(sampler.all_sets(config.vocabulary_size, config.sequence_length))
     replicas = [make_replica(p.config, t, sequences) for p, t in zip(group, tasks, strict=True)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
     steps = [*range(0, config.steps, config.eval_every), config.steps]

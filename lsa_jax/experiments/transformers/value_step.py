@@ -12,19 +12,11 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import (
     mean_loss_at_uniform_attention,
     one_layer,
 )
-from lsa_jax.experiments.transformers.sampler import (
-    DecisionLists,
-    label_sequences,
-    list_lengths,
-    permutation_matrix,
-    presence_probability,
-    sample_sequences,
-)
-from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.experiments.transformers.training import make_course
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 
@@ -35,27 +27,27 @@ _MEASURED = 16
 _PIECE = 500
 
 
-def label_meetings(task: DecisionLists, sequence_length: int) -> Float[np.ndarray, "L L"]:
+def label_meetings(task: sampler.DecisionLists, sequence_length: int) -> Float[np.ndarray, "L L"]:
     """Returns how often label l and token k meet: sum over tokens a of Pr(y_a = l, and a, k in s).
 
     Token a has the label pi(a_j) where a and a_j are in the sequence and a_1, ..., a_{j-1} are not.
     """
     tokens = len(task.pi)
     meetings = np.zeros((tokens, tokens))
-    for a, length in enumerate(list_lengths(task.lists)):
+    for a, length in enumerate(sampler.list_lengths(task.lists)):
         members = task.lists[a, :length]
         for j, determining in enumerate(members):
             inside = {a, determining}
             at = (tokens, sequence_length)
-            row = np.full(tokens, presence_probability(*at, len(inside) + 1, j))
-            row[list(inside)] = presence_probability(*at, len(inside), j)
+            row = np.full(tokens, sampler.presence_probability(*at, len(inside) + 1, j))
+            row[list(inside)] = sampler.presence_probability(*at, len(inside), j)
             row[members[:j]] = 0
             meetings[task.pi[determining]] += row
     return meetings
 
 
 def population_gradient(
-    task: DecisionLists, sequence_length: int, v: Float[np.ndarray, "L L"]
+    task: sampler.DecisionLists, sequence_length: int, v: Float[np.ndarray, "L L"]
 ) -> Float[np.ndarray, "L L"]:
     """Computes the gradient of the population loss in V at W = 0, without listing sequences.
 
@@ -74,7 +66,7 @@ def population_gradient(
 
 def sampled_gradient(
     key: Key[Array, ""],
-    task: DecisionLists,
+    task: sampler.DecisionLists,
     sequence_length: int,
     v: Float[Array, "L L"],
     num_sequences: int,
@@ -98,14 +90,14 @@ def sampled_gradient(
 @functools.partial(jax.jit, static_argnames=("sequence_length", "size"))
 def _piece_sums(
     key: Key[Array, ""],
-    task: DecisionLists,
+    task: sampler.DecisionLists,
     sequence_length: int,
     v: Float[Array, "L L"],
     size: int,
 ) -> tuple[Float[Array, "L L"], Float[Array, ""]]:
     """Sums, over `size` sequences, the gradient and the share of the commonest label."""
-    sequences = sample_sequences(key, size, v.shape[0], sequence_length)
-    labels = label_sequences(task, sequences)
+    sequences = sampler.sample_sequences(key, size, v.shape[0], sequence_length)
+    labels = sampler.label_sequences(task, sequences)
     same = jnp.sum(labels[:, :, None] == labels[:, None, :], axis=2)
     commonest = jnp.sum(jnp.max(same, axis=1)) / sequence_length
     gradient = jax.grad(mean_loss_at_uniform_attention)(v, sequences, labels)
@@ -119,7 +111,7 @@ def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[st
     entries of V with those of P. `on_mean`, `on_min`: V where P is 1; `off_mean`, `off_max`: V
     where P is 0.
     """
-    permutation = permutation_matrix(pi)
+    permutation = sampler.permutation_matrix(pi)
     on, off = v[permutation == 1], v[permutation == 0]
     return {
         "columns_right": float(np.mean(v.argmax(axis=0) == pi)),
@@ -134,12 +126,12 @@ def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[st
 def start_of(config: ml_collections.ConfigDict) -> dict[str, Array]:
     """Returns W = 0 and V_0 ~ N(0, value_std^2)."""
     model = one_layer(config.vocabulary_size, value_std=config.value_std)
-    key = jax.random.fold_in(jax.random.key(config.seed), Seed.INIT)
+    key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.INIT)
     return model.init(key, (config.sequence_length,))
 
 
 def value_after_step(
-    config: ml_collections.ConfigDict, task: DecisionLists
+    config: ml_collections.ConfigDict, task: sampler.DecisionLists
 ) -> tuple[Float[np.ndarray, "L L"], dict[str, float]]:
     """Takes the step of figure 4.1; returns V after it, and metrics of a sampled gradient."""
     key, n, v = jax.random.key(config.seed), config.sequence_length, start_of(config)["v"]
@@ -147,13 +139,13 @@ def value_after_step(
     if config.gradient == "exact":
         v = np.asarray(v, np.float64)
         return v - eta * population_gradient(task, n, v), {}
-    stream = jax.random.fold_in(key, Seed.SEQUENCES)
+    stream = jax.random.fold_in(key, sampler.Seed.SEQUENCES)
     gradient, commonest = sampled_gradient(stream, task, n, v, config.num_sequences)
     after = np.asarray(v, np.float64) - eta * np.asarray(gradient, np.float64)
     return after, {"uniform_attention_limit": float(commonest)}
 
 
-def run_step(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
+def run_step(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Outcome:
     """Takes the step of figure 4.1 at one point and measures P in V."""
     after, limit = value_after_step(config, task)
     outcome = Outcome({**picked_up(after, task.pi), **limit}, [])
@@ -162,7 +154,7 @@ def run_step(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
 
 def _measured(
     config: ml_collections.ConfigDict,
-    task: DecisionLists,
+    task: sampler.DecisionLists,
     after: Float[np.ndarray, "L L"],
     outcome: Outcome,
 ) -> Outcome:
@@ -170,10 +162,10 @@ def _measured(
 
     They have their own sequences, as the exact gradient has none.
     """
-    key = jax.random.fold_in(jax.random.key(config.seed), Seed.MEASURED)
+    key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.MEASURED)
     count = config.measured_examples or _MEASURED
-    sequences = sample_sequences(key, count, config.vocabulary_size, config.sequence_length)
-    labels = label_sequences(jax.tree.map(jnp.asarray, task), sequences)
+    sequences = sampler.sample_sequences(key, count, config.vocabulary_size, config.sequence_length)
+    labels = sampler.label_sequences(jax.tree.map(jnp.asarray, task), sequences)
     start = jax.tree.map(lambda leaf: np.asarray(leaf)[None], start_of(config))
     course = make_course(config, start, sequences, [labels], [0, 1])
     if course is None:  # a dry run

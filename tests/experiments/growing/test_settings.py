@@ -36,8 +36,3 @@ def test_settings_that_do_not_fit_are_named(fields, named):
     SETTINGS.validate(set_fields(SETTINGS.default_config(), SMALL))
     with pytest.raises(InputError, match=f"^config.{named} is .*; accepted: "):
         SETTINGS.validate(set_fields(SETTINGS.default_config(), SMALL | fields))
-
-
-def test_each_question_accepts_its_own_settings():
-    for fields in (STACKING, DECODER | {"downstream.answer_tokens": 6}, STACKING | {"index": 9}):
-        SETTINGS.validate(set_fields(SETTINGS.default_config(), SMALL | fields))

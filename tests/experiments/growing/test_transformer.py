@@ -1,11 +1,12 @@
 """Transformers in stacks: visible positions, logits by hand, initialisation."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing.transformer import (
     TRANSFORMERS,
     Sizes,
@@ -15,9 +16,12 @@ from lsa_jax.experiments.growing.transformer import (
 SIZES = Sizes(vocabulary_size=20, length=6, width=8, heads=2, hidden=12, init_std=0.3)
 
 
+compiled = functools.cache(lambda model: jax.jit(model.apply))
+
+
 def run(model, params, tokens, prefix=0):
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    return model.apply(params, tokens, jnp.full(len(tokens), prefix), positions)
+    return compiled(model)(params, tokens, jnp.full(len(tokens), prefix), positions)
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +131,10 @@ def test_logits_are_those_of_the_layers_written_as_loops(tokens, name):
 def test_one_depth_is_a_model_of_the_whole_text_without_a_prefix(kind, tokens):
     _, transformer, params = kind
     model = transformer.model(3)
-    drawn = model.init(jax.random.key(0), (6,))
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), drawn, params))
-    np.testing.assert_array_equal(model.apply(params, tokens), run(transformer, params, tokens))
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), (6,)))
+    assert jax.tree.map(jnp.shape, shapes) == jax.tree.map(jnp.shape, params)
+    outputs = jax.jit(model.apply)(params, tokens)
+    np.testing.assert_allclose(outputs, run(transformer, params, tokens), atol=1e-6)
 
 
 def test_bfloat16_and_remat_change_the_numbers_little(kind, tokens):
@@ -161,11 +166,3 @@ def test_biases_start_at_zero_scales_at_one_and_weights_at_their_deviation(kind)
             assert abs(drawn[-1].mean()) < 5 * 0.3 / leaf.size**0.5, name
     values = np.concatenate(drawn)
     assert len(np.unique(values)) > 0.99 * values.size  # each matrix and layer is a draw of its own
-
-
-@pytest.mark.parametrize("fields", [{"width": 0}, {"heads": 3}, {"dtype": "half"}, {"heads": 8}])
-def test_sizes_that_do_not_fit_are_refused(fields):
-    with pytest.raises(InputError):
-        decoder(SIZES._replace(**fields))
-    # Rotary positions turn pairs of a head's entries; learned ones do not.
-    assert TRANSFORMERS["encoder"](SIZES._replace(heads=8)).init is not None

@@ -3,16 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from small_sweeps import maker
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, signals, tasks
-from lsa_jax.experiments.resnet.search import Rung, SearchResult
+from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, tasks
+from lsa_jax.experiments.resnet.search import SearchResult
 from lsa_jax.experiments.resnet.shallow import first_features, last_features, shallow
-from lsa_jax.reporting import outcomes
-from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 
 TINY = {
@@ -36,52 +33,33 @@ def configure(**fields):
     return set_fields(settings.SETTINGS.default_config(), TINY | fields)
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory):
-    """Returns the results of a sweep of a network and a kernel, and its folder."""
-    folder = tmp_path_factory.mktemp("sweep")
+def test_a_watched_run_begins_at_the_start_and_ends_with_the_errors_of_the_search(tmp_path):
     series = (("2layer", "hidden"), ("2layer", "ntk"))
-    config, points = make(question="epochs", sweep__series=series, sweep__seed=(0,), num_test=30)
-    results = run_sweep(config, points, folder, data_dir=None, command=["test"])
-    return config, results, folder
-
-
-def test_a_watched_run_ends_with_the_errors_of_the_search_and_keeps_them(watched):
-    config, results, folder = watched
-    assert (results["status"] == "ok").all() and len(results) == 2
-    curves = pd.read_csv(folder / "curves.csv")
-    assert curves["epoch"].unique().tolist() == [0, 2, 4]
-    last = curves[curves["epoch"] == 4]["test_error"]
-    np.testing.assert_allclose(last, results["test_error"], rtol=1e-5)
-    # The search's own winner kept its errors, over the deviation of the targets.
-    deviation = np.sqrt(np.var(tasks.make_task(config).test.targets, axis=0).sum())
-    kept = outcomes.read(folder, results["id"])
-    errors = [np.square(kept[one].values.astype(float) * deviation).mean() for one in results["id"]]
-    np.testing.assert_allclose(errors, results["test_error"], rtol=2e-3)
-    assert len({kept[one].test for one in results["id"]}) == 1
-    errors = curves.groupby("series")["first_layer_error"].nunique()
-    assert errors.to_dict() == {"2layer(hidden)": 3, "2layer(ntk)": 1}  # a kernel's stay
-    assert (folder / "hierarchical.png").stat().st_size > 0
-
-
-def test_watched_signals_are_those_of_the_start_in_the_first_row(watched):
-    config, _, folder = watched
-    curves = pd.read_csv(folder / "curves.csv")
-    first = curves[(curves["epoch"] == 0) & (curves["series"] == "2layer(hidden)")].iloc[0]
-    own = set_fields(config.copy_and_resolve_references(), {"net": "2layer", "width": 6})
-    task, probe, start = tasks.make_task(own), tasks.draw_probe(own), tasks.initial_params(own)
+    _, points = make(question="epochs", sweep__series=series, sweep__seed=(0,), num_test=30)
+    config, task = points[0].config, tasks.make_task(points[0].config)
     base, composite = tasks.signals(task.hierarchy, task.test.inputs)
-    outputs = tasks.make_network(own).apply(start, task.test.inputs)
-    features = [first_features(start, x) for x in (probe.inputs, task.test.inputs)]
-    probe_base = tasks.signals(task.hierarchy, probe.inputs)[0]
+    probe, start = tasks.draw_probe(config), tasks.initial_params(config)
+    of_probe, of_test = (first_features(start, x) for x in (probe.inputs, task.test.inputs))
+    probe_base, _ = tasks.signals(task.hierarchy, probe.inputs)
+    outputs = tasks.make_network(config).apply(start, task.test.inputs)
     expected = {
-        "base_error": signals.share_missed(outputs, base),
-        "composite_error": signals.share_missed(outputs, composite),
-        "first_layer_error": signals.readout_error(features[0], probe_base, features[1], base),
+        "base_error": experiment.share_missed(outputs, base),
+        "composite_error": experiment.share_missed(outputs, composite),
+        "first_layer_error": experiment.readout_error(of_probe, probe_base, of_test, base),
         "test_error": jnp.mean(jnp.sum((outputs - base - composite) ** 2, axis=1)),
     }
-    for name, value in expected.items():
-        assert first[name] == pytest.approx(float(value), rel=1e-3)
+    deviation = np.sqrt(np.var(task.test.targets, axis=0).sum())
+    for point, readouts in zip(points, (3, 1), strict=True):  # a kernel's features stay
+        (found,) = experiment.run([point], None, tmp_path / point.id, lambda fraction: None)
+        first, *_, last = found.history
+        assert [row["epoch"] for row in found.history] == [0, 2, 4]
+        assert last["test_error"] == pytest.approx(found.metrics["test_error"], rel=1e-5)
+        # The search's own winner kept its errors, over the deviation of the targets.
+        kept = np.square(found.outcomes.values.astype(float) * deviation).mean()
+        assert kept == pytest.approx(found.metrics["test_error"], rel=2e-3)
+        assert len({row["first_layer_error"] for row in found.history}) == readouts
+        for name, value in expected.items():
+            assert first[name] == pytest.approx(float(value), rel=1e-3)
 
 
 def test_kernels_have_rates_of_their_own():
@@ -100,7 +78,7 @@ def test_hopeless_is_so_many_times_the_mean_square_of_the_targets():
     fields |= {"alpha": 0.5, "beta": 2.0, "outputs": 3, "composite_degree": 3}
     plan = experiment.make_plan(configure(**fields))
     assert plan.hopeless == pytest.approx(3 * 3 * (2**2 + 0.5**2))
-    assert plan.rungs == (Rung(1, 4), Rung(2, 2))
+    assert plan.rungs == {1: 4, 2: 2}
     task = tasks.make_task(configure(**fields | {"num_train": 4000}))
     squares = np.sum(np.square(np.asarray(task.train.targets)), axis=1)
     assert squares.mean() == pytest.approx(plan.hopeless / 3, rel=0.05)
@@ -117,9 +95,12 @@ def run_with(monkeypatch, tmp_path, found, **fields):
     given, fractions = [], []
 
     class Fake:
-        def run(self, key, start, train, test, grid, *, checkpoint_dir, progress, measuring):
-            given.append((train, checkpoint_dir))
-            progress(0.5)
+        def run(self, key, start, train, test, grid, observe=None, **options):
+            given.append((train, grid, options))
+            for epoch in (2, 4, 6) if observe else ():
+                observe(epoch, jax.tree.map(lambda a, e=epoch: np.full((1, *a.shape), e), start))
+            if not observe:
+                options["progress"](0.5)
             return found
 
         def distances(self, found, candidate, test):
@@ -135,7 +116,7 @@ def run_with(monkeypatch, tmp_path, found, **fields):
 def test_a_winner_has_its_last_errors_and_every_candidate_a_row_an_epoch(monkeypatch, tmp_path):
     found, given, fractions = run_with(monkeypatch, tmp_path, result(2), question="width")
     assert fractions == [0.25, 0.75] and len(found) == 2
-    assert given[0][1] != given[1][1]
+    assert given[0][2]["checkpoint_dir"] != given[1][2]["checkpoint_dir"]
     assert not np.array_equal(given[0][0].inputs, given[1][0].inputs)
     assert found[0].outcomes.test != found[1].outcomes.test  # a test set for each seed
     for outcome in found:
@@ -158,19 +139,20 @@ def test_a_search_without_a_winner_has_failed(monkeypatch, tmp_path):
 
 
 def test_a_signal_is_learned_at_the_first_epoch_that_misses_half_or_less(monkeypatch, tmp_path):
-    rows = [
-        {"epoch": 2 * place, "base_error": base, "composite_error": composite}
-        for place, (base, composite) in enumerate([(1, 1), (0.6, 0.9), (0.5, 0.8), (0.4, 0.7)])
-    ]
-    seen = []
-    monkeypatch.setattr(experiment, "watch", lambda *given: seen.append(given) or rows)
-    found, _, _ = run_with(monkeypatch, tmp_path, result(1), question="epochs")
+    missed = {2: (0.6, 0.9), 4: (0.5, 0.8), 6: (0.4, 0.7)}
+
+    def measure(params):
+        numbers = missed.get(int(np.ravel(params["b2"])[0]), (1, 1))  # of the start: 0 or less
+        return dict(zip(("base_error", "composite_error"), numbers, strict=True))
+
+    monkeypatch.setattr(experiment, "make_measure", lambda config, task: measure)
+    found, given, _ = run_with(monkeypatch, tmp_path, result(1), question="epochs")
     for outcome in found:
         expected = {"base_epoch": 4, "composite_epoch": None, "base_error": 0.4}
         expected |= {"composite_error": 0.7, "test_error": 0.5, "learning_rate": 0.25}
         assert outcome.metrics.items() >= expected.items() and "epoch" not in outcome.metrics
-        assert outcome.history == rows
-    winner = {name: values.tolist() for name, values in seen[0][-1].items()}
+        assert [row["epoch"] for row in outcome.history] == [0, 2, 4, 6]
+    winner = {name: values.tolist() for name, values in given[1][1].items()}
     assert winner == {"learning_rate": [0.25], "weight_decay": [0.1]}
 
 
@@ -207,12 +189,6 @@ def test_learners_train_the_parts_they_are_named_after(key):
     # Products of matrices have the precision of the device's default, as the network's have.
     program = str(jax.make_jaxpr(functions["ntk"][0])(moved, batch.inputs))
     assert "dot_general" in program and "HIGH" not in program
-
-
-@pytest.mark.parametrize(("init", "variance"), [("fan_in", 1 / 8), ("width", 1 / 400)])
-def test_a_network_starts_as_its_settings_say(init, variance):
-    params = tasks.initial_params(configure(init=init, width=400))
-    assert float(jnp.var(params["w"])) == pytest.approx(variance, rel=0.1)
 
 
 def test_the_full_kernel_s_rows_are_pairs_of_example_and_output(key):
@@ -328,7 +304,7 @@ def test_a_read_out_is_least_squares_with_a_constant_at_any_scale_of_features(sc
     found = with_constant[300:] @ weights
     expected = np.sum((found - signal[300:]) ** 2) / np.sum(signal[300:] ** 2)
     parts = (features[:300], signal[:300], features[300:], signal[300:])
-    error = signals.readout_error(*(jnp.asarray(part, jnp.float32) for part in parts))
+    error = experiment.readout_error(*(jnp.asarray(part, jnp.float32) for part in parts))
     assert float(error) == pytest.approx(expected, rel=1e-3)
 
 
@@ -340,7 +316,7 @@ def test_the_missed_share_is_weighted_by_the_signals_mean_squares():
         (signs * jnp.array([[0.5, 0.0]]), (0.25 + 9) / 10),
         (signal + 3 * other, 0),  # other parts of the outputs do not count
     ):
-        assert float(signals.share_missed(outputs, signal)) == pytest.approx(share)
+        assert float(experiment.share_missed(outputs, signal)) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(

@@ -81,22 +81,6 @@ def test_others_do_not_learn_where_the_resnet_does(other, status):
     assert unmet.status == UNMET and "ResNet" in unmet.condition
 
 
-def test_kernels_of_one_seed_are_shown_of_one_seed():
-    rows = [row("3resnet", "all", 0.1, s, least_error=0.1) for s in SEEDS]
-    rows.append(row("2layer", "ntk_infinite", 15.0, width=np.nan))
-    found = decided(configure(**{"sweep.limits": (("2layer", "ntk_infinite"),)}), rows)
-    assert one(found, "2layer(ntk_infinite)").status == "shown of one seed"
-
-
-def test_lost_and_equal_runs_show_nothing():
-    rows = [row("3resnet", "all", 0.1, s) for s in SEEDS]
-    for spoilt in (rows[1:], [row_ | {"test_error": 0.1} for row_ in rows]):
-        assert one(decided(configure("nets"), spoilt), "3resnet").status == UNMET
-    failed = [*rows[1:], rows[0] | {"status": "failed", "test_error": np.nan}]
-    assert "1 of 3" in one(decided(configure("nets"), failed), "3resnet").condition
-    assert one(decided(configure("nets", num_test=29), rows), "3resnet").status == UNMET
-
-
 @pytest.mark.parametrize(
     ("above", "below", "statuses"),
     [
@@ -288,11 +272,3 @@ def test_widths_are_reported_at_the_last_and_the_best_epoch_without_failed_runs(
     assert last.iloc[0].tolist() == ["3resnet(all)", "0.5", "0.25"]
     assert best.iloc[0].tolist() == ["3resnet(all)", "0.25", "0.125"] and len(chosen) == 2
     assert report.extra_tables["curves"]["test_error"].tolist() == [5, 0.25, 0.5, 2.5, 0.125, 0.25]
-
-
-def test_samples_have_a_table_for_each_task(tmp_path):
-    rows = [row("3resnet", "all", 0.1, num_train=n) for n in (100, 2000)]
-    rows += [row("3resnet", "all", 0.2, d=16, num_train=100, outputs=4)]
-    tables = reported(tmp_path, rows, question="samples").tables
-    assert [h.split("= ")[1] for h, _ in tables[:-1]] == ["(16, 2, 4, 4)", "(30, 2, 4, 15)"]
-    assert list(tables[1][1]) == ["series", "100", "2000"]

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.shallow import last_features, shallow
 
 X = jnp.array([[1.0, -1.0, 1.0, 1.0], [1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, 1.0]])
@@ -27,9 +26,7 @@ def test_a_skip_adds_the_two_layer_network_to_the_three_layer_one(key):
     np.testing.assert_allclose(whole, parts[0] + parts[1], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("net", "init"), [("3layer", "width"), ("3resnet", "width"), ("3resnet_full", "fans")]
-)
+@pytest.mark.parametrize(("net", "init"), [("3resnet", "width"), ("3resnet_full", "fans")])
 def test_kernels_are_the_limits_of_wide_networks(net, init):
     model = shallow(net, 600, 1, init=init)
 
@@ -44,7 +41,7 @@ def test_kernels_are_the_limits_of_wide_networks(net, init):
         return features @ features.T, rows @ rows.T
 
     # One draw is several per cent off at this width.
-    keys = jax.random.split(jax.random.key(0), 30)
+    keys = jax.random.split(jax.random.key(0), 20)
     conjugate, ntk = jax.jit(lambda k: jax.tree.map(lambda a: a.mean(0), lax.map(products, k)))(
         keys
     )
@@ -109,8 +106,6 @@ def test_initial_entries_have_the_variance_that_is_asked_for(key):
     np.testing.assert_allclose(np.var(of_inputs), 1 / 1600, rtol=0.1)
 
 
-def test_what_has_no_limit_has_no_kernel_and_mistakes_are_named():
+def test_networks_without_a_limit_have_no_kernel():
     assert shallow("3layer_bottleneck", 5, 2).kernel is None
     assert shallow("3layer", 5, 2, init="fan_in").kernel is None
-    with pytest.raises(InputError, match="net is 'resnet'; accepted: one of '2layer'"):
-        shallow("resnet", 5, 2)

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability.cifar_resnet import (
     GivenBatchNorm,
     PadChannels,
@@ -94,9 +93,3 @@ def test_a_batch_with_its_own_statistics_gives_the_outputs_of_training(key):
     # With statistics given, an example's outputs do not depend on the others.
     first = apply_with(layers, params, given, inputs[:2])
     np.testing.assert_allclose(first, outputs[:2], rtol=1e-4, atol=1e-5)
-
-
-def test_sizes_that_do_not_exist_are_refused():
-    for depth, channels in ((2, 1), (9, 1), (10, 1), (8, 0)):
-        with pytest.raises(InputError):
-            cifar_resnet(depth, channels=channels)

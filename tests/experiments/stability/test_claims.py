@@ -77,13 +77,9 @@ def test_directions_of_three_trials_are_shown_and_agreement_needs_more_of_them()
 def test_unsound_runs_show_nothing(paper):
     good, config = OF_THESIS[paper], configure(paper, sweep__seed=(0, 1))
     whole = pairs_of(config, good, seeds=(0, 1))
-    copies = whole[whole["seed"] == 0]
     for pairs in (
         pairs_of(config, good, seeds=(0, 1), pairs=39),
-        pairs_of(config, good, seeds=(0,)),
         whole[whole["m"] > 1000],
-        whole[(whole["m"] > 1000) | (whole["seed"] == 0)],
-        pd.concat([copies, copies.assign(seed=1)]),
         pairs_of(config, good, seeds=(0, 1), tail=0.0),
         whole.assign(**{q: whole[q].where(whole["pair"] != 7, np.inf) for q in QUANTITIES}),
     ):
@@ -100,13 +96,6 @@ def test_networks_that_do_not_fit_show_nothing_and_convex_learners_need_not(pape
     convex = configure("fig2_1")
     pairs = pairs_of(convex, OF_THESIS["fig2_1"], fitted=0.7)
     assert statuses(decided(convex, pairs)) == {"shown of one seed"}
-
-
-def test_a_difference_that_the_thesis_leaves_open_is_measured():
-    config = configure(None)
-    (row,) = decided(config, pairs_of(config, {"loss_gap": -1.0, "stability": -0.5}))
-    assert row.status == "measured" and row.ours == pytest.approx(0.5, abs=0.01)
-    assert row.low < 0.5 < row.high
 
 
 @pytest.mark.parametrize(

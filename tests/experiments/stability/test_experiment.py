@@ -72,8 +72,6 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
         assert (one.metrics, one.history) == (again.metrics, again.history)
         np.testing.assert_array_equal(one.outcomes.values, again.outcomes.values)
     assert steps == [3, 6, 8]
-    seldom = train(make(checkpoint_every=8, stops=(8,))[1], tmp_path / "seldom")
-    assert seldom[0].metrics == pytest.approx(once[0].metrics, rel=1e-6, abs=1e-9)
 
 
 def keep_their_answers(outcomes):
@@ -94,8 +92,9 @@ def test_influence_keeps_the_answers_of_the_model_on_all_of_s(make, tmp_path):
     assert keep_their_answers(train(make(question="influence", influence__removed=3)[1], tmp_path))
 
 
-def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(make, tmp_path):
-    different, equal = train(make(**NETWORK)[1], tmp_path)
+def test_networks_of_equal_samples_are_equal_and_those_on_s_are_measured(make, tmp_path):
+    points = make(**NETWORK)[1]
+    different, equal = train(points, tmp_path)
     assert different.status == "ok" and different.metrics["distance"] > 0
     assert equal.metrics["distance"] == 0 and equal.metrics["stability"] == 0
     assert keep_their_answers([different, equal])
@@ -104,22 +103,15 @@ def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(make,
     for split in ("train", "test"):
         end = 1 - different.metrics[f"{split}_error"]
         np.testing.assert_allclose(path[1][f"{split}_accuracy"], end, rtol=1e-6)
-
-
-def test_the_weights_that_are_measured_are_those_of_the_model_on_s(make, tmp_path):
-    fields = NETWORK | {"connectivity.sizes": (), "training.momentum": 0.0}
-    points = make(**fields)[1]
-    measured, plain = train(points, tmp_path / "a"), make(**fields | {"measures": ()})[1]
-    for one, other in zip(measured, train(plain, tmp_path / "b"), strict=True):
-        assert one.metrics.items() >= other.metrics.items()
-    course = [row for row in measured[0].history if "weight_movement/Conv_0" in row]
+    # Weights are measured at the stops; at the end those of the model on S.
+    course = [row for row in different.history if "weight_movement/Conv_0" in row]
     moved = [row["weight_movement/Conv_0"] for row in course]
     assert [row["step"] for row in course] == [0, 2, 4, 5]
     assert moved[0] == 0 and all(np.diff(moved) > 0)
     (data,) = EXPERIMENT.load(points, None).values()
     run = experiment._Training(points, data)
     models, start = run.start, run.layout.gather(run.start).params["Conv_0"]["weight"][0]
-    for step, count in ((0, 2), (2, 2), (4, 1)):
+    for step, count in ((0, 2), (2, 1), (3, 1), (4, 1)):
         models = run.advance(models, step, count)
     now = run.layout.gather(models).params["Conv_0"]["weight"][0]
     sizes = [np.linalg.norm(now[i] - start[i]) / np.linalg.norm(start[i]) for i in (0, 1)]

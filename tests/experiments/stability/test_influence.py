@@ -8,7 +8,7 @@ import scipy.optimize
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.stability import influence
 from lsa_jax.experiments.stability.influence import fit, leave_one_out, run_influence
-from lsa_jax.experiments.stability.samples import ExamplePool, draw_pair
+from lsa_jax.experiments.stability.samples import Data, ExamplePool, draw_pair
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def objective(w, x, y, ridge, m):
 
 def test_retraining_is_the_optimum_without_the_example(problem):
     x, y = problem
-    w, found = leave_one_out(x, y, 0.01, np.array([0, 5]))
-    for change, i in zip(found.retrained, (0, 5), strict=True):
+    w, _, retrained = leave_one_out(x, y, 0.01, np.array([0, 5]))
+    for change, i in zip(retrained, (0, 5), strict=True):
         left = (np.delete(x, i, axis=0), np.delete(y, i), 0.01, len(x))
         best = scipy.optimize.minimize(objective, np.zeros(3), left, tol=1e-12).x
         np.testing.assert_allclose(w + change, best, atol=1e-5)
@@ -33,11 +33,11 @@ def test_retraining_is_the_optimum_without_the_example(problem):
 
 def test_the_prediction_is_a_newton_step_without_the_example(problem):
     x, y = problem
-    w, found = leave_one_out(x, y, 0.01, np.arange(3))
+    w, predicted, _ = leave_one_out(x, y, 0.01, np.arange(3))
     share = 1 / (1 + np.exp(y * (x @ w)))  # the probability of the other sign
     hessian = x.T @ (x * (share * (1 - share))[:, None]) / 60 + 0.01 * np.eye(3)
     gradients = -(y * share)[:3, None] * x[:3]
-    np.testing.assert_allclose(found.predicted, np.linalg.solve(hessian, gradients.T).T / 60)
+    np.testing.assert_allclose(predicted, np.linalg.solve(hessian, gradients.T).T / 60)
 
 
 def test_influence_predicts_retraining_better_the_larger_the_sample(problem):
@@ -45,9 +45,10 @@ def test_influence_predicts_retraining_better_the_larger_the_sample(problem):
     errors = []
     for copies in (1, 10):
         # Copies of all examples: one of them counts a tenth as much.
-        _, found = leave_one_out(np.tile(x, (copies, 1)), np.tile(y, copies), 0.01, np.arange(8))
-        away = np.linalg.norm(found.predicted - found.retrained, axis=1)
-        errors.append(np.median(away / np.linalg.norm(found.retrained, axis=1)))
+        given = np.tile(x, (copies, 1)), np.tile(y, copies), 0.01, np.arange(8)
+        _, predicted, retrained = leave_one_out(*given)
+        away = np.linalg.norm(predicted - retrained, axis=1)
+        errors.append(np.median(away / np.linalg.norm(retrained, axis=1)))
     assert errors[0] < 0.1
     # The error of the first order is of the second: relative errors fall as 1 / m.
     assert 6 < errors[0] / errors[1] < 14
@@ -59,7 +60,7 @@ def test_a_sample_is_compared_with_each_of_its_first_examples_left_out(make):
     x, y = rng.normal(size=(30, 3)), rng.choice([-1.0, 1.0], 30)
     config = make(question="influence", influence__removed=3, influence__ridge=0.1)[1][0].config
     pool = ExamplePool(np.float32(x), np.float32(y))
-    found = run_influence(config, pool, 20)
+    found = run_influence(config, Data(pool, 20))
     sizes = {"num_train": 20, "num_test": 10, "perturbation": "removal"}
     rows = np.asarray(draw_pair(config.seed, config.m, 0, **sizes).sample)
     ones = np.append(np.float32(x), np.ones((30, 1)), axis=1).astype(float)

@@ -23,8 +23,9 @@ def test_both_models_start_from_glorots_uniform_weights_without_a_bias(key):
     assert abs(w.mean()) < 4 * limit / np.sqrt(3 * 4095)
 
 
-@pytest.mark.parametrize("learner", ["logistic", "linear_regression"])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("learner", "packed"), [("logistic", True), ("logistic", False), ("linear_regression", True)]
+)
 def test_a_pair_is_measured_on_the_sample_and_on_the_test_examples(make, learner, packed):
     config, rng = make(learner=learner)[0], np.random.default_rng(0)
     x = rng.integers(0, 256, (30, 6)).astype(np.uint8)

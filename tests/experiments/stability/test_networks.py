@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 
 from lsa_jax.experiments.stability import networks
-from lsa_jax.experiments.stability.networks import Members, NetworkLearner
+from lsa_jax.experiments.stability.networks import Members, NetworkLearner, Networks
 from lsa_jax.experiments.stability.samples import ExamplePool, draw_order, draw_pair
 
 D, C, NUM_TRAIN, NUM_TEST, M = 6, 3, 25, 10, 12
@@ -58,7 +58,7 @@ def pair_of(perturbation="swap"):
 def test_statistics_are_the_mean_over_the_first_full_batches(make, pool, count, batches, used):
     config = configure(make, model__statistics_batches=batches)
     rows = jnp.arange(count) * 2
-    found = networks._context(config, LEARNER, {}, pool, rows)["mean"]
+    found = Networks(config, LEARNER, NUM_TRAIN)._context({}, pool, rows)["mean"]
     np.testing.assert_allclose(found, rows_of(pool)[0][rows[:used]].mean(axis=0), rtol=1e-5)
 
 
@@ -67,13 +67,13 @@ def test_every_example_is_evaluated_once_and_what_is_no_number_is_wrong(make, po
     w = np.random.default_rng(1).normal(size=(D, C))
     context = {"mean": jnp.full(D, 0.5)}
     params, rows = {"w": jnp.asarray(w, jnp.float32)}, jnp.asarray([7, 3, 30, 0, 1, 2, 34, 9, 8, 4])
-    losses, wrong = networks._evaluate(config, LEARNER, params, {}, context, pool, rows)
+    losses, wrong = Networks(config, LEARNER, NUM_TRAIN)._evaluate(params, {}, context, pool, rows)
     outputs = (x[rows] - 0.5) @ w
     np.testing.assert_allclose(losses, losses_of(outputs, labels[rows]), rtol=1e-4)
     np.testing.assert_array_equal(wrong, outputs.argmax(axis=1) != labels[rows])
     assert 0 < wrong.sum() < len(rows)
     params["w"] = params["w"].at[0, 0].set(jnp.nan)  # of a class that would often be right
-    assert networks._evaluate(config, LEARNER, params, {}, context, pool, rows)[1].all()
+    assert Networks(config, LEARNER, NUM_TRAIN)._evaluate(params, {}, context, pool, rows)[1].all()
 
 
 def members_of(seed=2, **finite):
@@ -85,8 +85,8 @@ def members_of(seed=2, **finite):
 def test_a_pair_is_measured_with_each_models_own_statistics(make, pool):
     config, (x, labels) = configure(make), rows_of(pool)
     pair, members = pair_of(), members_of(5)
-    found, right = networks.measure(config, LEARNER, NUM_TRAIN, members, pair, pool, {})
-    sample = [np.asarray(networks.member(pair, which)[0]) for which in (0, 1)]
+    found, right = Networks(config, LEARNER, NUM_TRAIN).measure(members, pair, pool, {})
+    sample = [np.asarray(networks.fetch_member(pair, which)[0]) for which in (0, 1)]
     test, w = np.arange(NUM_TRAIN, len(x)), np.asarray(members.params["w"], float)
     means = [x[rows[:10]].mean(axis=0) for rows in sample]
     outputs = [(x - mean) @ own for mean, own in zip(means, w, strict=True)]
@@ -105,7 +105,7 @@ def test_a_pair_is_measured_with_each_models_own_statistics(make, pool):
         np.testing.assert_allclose(found[name], value, rtol=1e-4, err_msg=name)
     np.testing.assert_array_equal(right, ~wrong[test])
     stopped = members_of(finite=[True, False])
-    gone, _ = networks.measure(config, LEARNER, NUM_TRAIN, stopped, pair, pool, {})
+    gone, _ = Networks(config, LEARNER, NUM_TRAIN).measure(stopped, pair, pool, {})
     assert all(np.isnan(value) for value in gone.values())
 
 
@@ -117,9 +117,9 @@ def test_updates_are_those_of_the_heavy_ball_with_weight_decay_and_falls_of_the_
     fields |= {"training__learning_rate": 0.5, "training__decay_steps": (2,)}
     config, (x, labels) = configure(make, training__decay_factor=0.1, **fields), rows_of(pool)
     pair = pair_of(perturbation)
-    start = networks.init(config, LEARNER, jax.random.key(3))
+    start = Networks(config, LEARNER, NUM_TRAIN).init(jax.random.key(3))
     order = draw_order(0, M, 5, jnp.int32(0), 5)
-    after = networks.advance(config, LEARNER, start, pair, pool, {}, order, jnp.int32(4))
+    after = Networks(config, LEARNER, NUM_TRAIN).advance(start, pair, pool, {}, order, jnp.int32(4))
     for which in (0, 1):
         w, velocity = np.asarray(start.params["w"][which], float), 0.0
         for step, positions in enumerate(order[:4]):
@@ -135,11 +135,11 @@ def test_updates_are_those_of_the_heavy_ball_with_weight_decay_and_falls_of_the_
 
 def test_a_model_stays_as_it_was_before_a_loss_that_was_not_finite(make, pool):
     config, pair = configure(make, training__learning_rate=1.0), pair_of()
-    start = networks.init(config, LEARNER, jax.random.key(3))
+    start = Networks(config, LEARNER, NUM_TRAIN).init(jax.random.key(3))
     far = start.params["w"].at[1].set(jnp.inf)
     order = draw_order(0, M, 5, jnp.int32(0), 2)
     begun = start._replace(params={"w": far})
-    after = networks.advance(config, LEARNER, begun, pair, pool, {}, order, jnp.int32(2))
+    after = Networks(config, LEARNER, NUM_TRAIN).advance(begun, pair, pool, {}, order, jnp.int32(2))
     assert after.finite.tolist() == [True, False]
     np.testing.assert_array_equal(after.params["w"][1], far[1])
     assert (after.params["w"][0] != far[0]).any()
@@ -150,10 +150,10 @@ def test_paths_have_their_ends_at_the_models_and_go_on_beyond_them(make, pool, s
     fields = {"num_alphas": 4, "num_train": 8, "num_test": 7, "statistics": statistics}
     config = configure(make, **{f"connectivity__{name}": v for name, v in fields.items()})
     (x, labels), pair, members = rows_of(pool), pair_of(), members_of()
-    found = networks.connect(config, LEARNER, NUM_TRAIN, members, pair, pool, {})
+    found = Networks(config, LEARNER, NUM_TRAIN).connect(members, pair, pool, {})
     np.testing.assert_array_equal(networks.alphas(config), [-1, 0, 1, 2])
     w = np.asarray(members.params["w"], float)
-    sample = [np.asarray(networks.member(pair, which)[0]) for which in (0, 1)]
+    sample = [np.asarray(networks.fetch_member(pair, which)[0]) for which in (0, 1)]
     ends = [x[rows[:10]].mean(axis=0) for rows in sample]
     parts = {"train": sample[0][:8], "test": np.arange(NUM_TRAIN, NUM_TRAIN + 7)}
     for place, alpha in enumerate((-1, 0, 1, 2)):

@@ -85,25 +85,3 @@ def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, ma
     # Where one size has three pairs there is no interval.
     (_, exponents), _ = make_report(config, results, directory).tables
     assert exponents["b of maxima"].iloc[0] == "-1.00"
-
-
-@pytest.mark.parametrize(("sizes", "claimed"), [((12,), 0.7), ((12, 15), None)])
-def test_influence_has_its_least_correlation_of_runs_that_did_not_fail(
-    make, tmp_path, sizes, claimed
-):
-    config = make(question="influence", influence__removed=3, sweep__m=sizes)[0]
-    names = ["stability", "predicted_stability", "distance", "predicted_distance"]
-    row = dict.fromkeys(names, 1.0) | {"relative_error": 0.1, "seed": 0, "m": 12}
-    runs = (("a", 0.9, "ok"), ("b", 0.7, "ok"), ("c", 0.1, "failed"))
-    results = pd.DataFrame(
-        {"id": name, "correlation": found, "status": status, **row} for name, found, status in runs
-    )
-    for name in "ab":
-        (tmp_path / "runs" / name).mkdir(parents=True)
-        lines = [json.dumps({"removed": i, "stability": 1.0}) for i in range(3)]
-        (tmp_path / "runs" / name / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-    report = make_report(config, results, tmp_path)
-    (claim,) = report.claims
-    assert claim.status == "measured" and float(claim.ours) == 0.7
-    assert ("1 of 2 runs" in claim.note) == (claimed is None)
-    assert report.extra_tables["examples"]["removed"].tolist() == [0, 1, 2] * 2

@@ -10,9 +10,9 @@ from lsa_jax.experiments.stability.samples import (
     data_key,
     draw_order,
     draw_pair,
+    fetch_member,
     load,
     make_data,
-    member,
     pack,
     summarize,
 )
@@ -75,14 +75,14 @@ def test_only_images_that_came_from_bytes_are_packed():
 
 def test_samples_differ_in_one_position_and_repeat_nothing():
     pair = draw_pair(3, 20, 7, num_train=25, num_test=10, perturbation="swap")
-    first, second = (np.asarray(member(pair, which)[0]) for which in (0, 1))
+    first, second = (np.asarray(fetch_member(pair, which)[0]) for which in (0, 1))
     assert len(set(first.tolist())) == 20 and first.max() < 25
     (where,) = np.flatnonzero(first != second)[None]
     assert where == [pair.position] and 25 <= second[where] < 35
     removal = draw_pair(3, 20, 7, num_train=25, num_test=10, perturbation="removal")
     assert (removal.sample == pair.sample).all() and removal.position == pair.position
-    weights = np.asarray(member(removal, 1)[1])
-    assert weights[where] == 0 and weights.sum() == 19 and member(removal, 0)[1].all()
+    weights = np.asarray(fetch_member(removal, 1)[1])
+    assert weights[where] == 0 and weights.sum() == 19 and fetch_member(removal, 0)[1].all()
 
 
 def test_positions_and_test_examples_are_uniform_over_the_pairs():

@@ -28,16 +28,3 @@ PATHS = {"connectivity.sizes": (12,)}
 def test_settings_that_do_not_fit_are_named(make, fields, named):
     with pytest.raises(InputError, match=f"^config.{named} is .*; accepted: "):
         SETTINGS.validate(set_fields(make()[0], fields))
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"connectivity.sizes": (), "connectivity.num_alphas": 6},
-        PATHS | {"connectivity.num_alphas": 7},
-        {"learner": "linearized_resnet", "perturbation": "removal"},
-        {"learner": "resnet", "measures": ("weight_movement",)},
-    ],
-)
-def test_settings_that_fit_are_accepted(make, fields):
-    SETTINGS.validate(set_fields(make()[0], fields))

@@ -68,14 +68,6 @@ def test_one_run_beyond_its_bound_refutes_what_holds_in_all(question, place, nam
     assert theorem(question, lambda rows: rows[1:], **{name: one})[place].status == "not shown"
 
 
-@QUESTIONS
-def test_lost_and_equal_runs_show_nothing(question):
-    for spoil in (lambda rows: rows[1:], lambda rows: rows.assign(loss=1.0)):
-        assert {claim.status for claim in theorem(question, spoil)} == {UNMET}
-    lost = theorem(question, largest_rise=[np.nan] + [-1.0] * 5)[1]
-    assert lost.status == UNMET and "1 of 6" in lost.condition
-
-
 def steps(tokens=200, seeds=(0, 1, 2), value_std=1e-4, **columns):
     """Returns the claims on steps that pick P up, with some columns replaced."""
     fields = {"question": "value_step", "sweep__cases": ((tokens, 2, 1),), "sweep__seed": seeds}
@@ -94,11 +86,6 @@ def test_steps_pick_p_up_or_do_not():
     assert steps(columns_right=few) == ["not shown", "shown", "shown", "shown", UNMET]
     assert steps(columns_right=[1.0] * 6 + [0.9])[2] == "not shown"
     assert steps(uniform_attention_limit=1.0)[4] == "not shown"
-
-
-def test_a_sample_of_one_seed_is_shown_of_one_seed_and_the_exact_step_is_not():
-    one = "shown of one seed"
-    assert steps(seeds=(0,)) == ["shown", "shown", one, "undecided", one]
 
 
 def test_an_exact_step_that_its_draw_of_v_may_have_made_is_no_result():

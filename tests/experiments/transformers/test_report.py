@@ -55,12 +55,3 @@ def test_starts_have_the_median_step_of_the_runs_that_were_perfect(tmp_path):
     assert (far["runs that succeed"], far["steps to perfect"]) == ("0 of 1", "")
     assert list(extra["curves"]["id"]) == list("aabbccdd")
     assert list(extra["curves"]["step"]) == [0, 20] * 4
-
-
-def test_a_theorem_has_a_row_a_run(tmp_path):
-    row = {"seed": 0, "bound": 10.0, "first_perfect": 4, "largest_rise": -1.0, "ordered": 1.0}
-    row |= {"id": "a", "least_slope_ratio": 2.0, "status": "ok"}
-    failed = row | {"id": "b", "bound": 0.1, "status": "failed"}
-    ((only,), _) = table_of(tmp_path, "value_fixed", [row, failed])
-    assert only["steps to perfect"] == 4 and only["bound on the steps"] == "10"
-    assert list(only)[:4] == ["L", "n", "M", "seed"]

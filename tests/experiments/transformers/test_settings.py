@@ -36,19 +36,3 @@ def test_at_most_a_million_sets_are_accepted(tokens, length):
             make(**fields)
     else:
         make(**fields)
-
-
-def test_each_question_sweeps_its_own_axes():
-    def sweep(question, **fields):
-        cases = {"sweep__cases": ((8, 3, 2), (9, 3, 2)), "sweep__seed": (4, 5)}
-        return [point.settings for point in make(question=question, **cases, **fields)[1]]
-
-    fixed = sweep("value_fixed")
-    first = {"vocabulary_size": 8, "sequence_length": 3, "list_length": 2, "seed": 4}
-    assert len(fixed) == 4 and fixed[0] == first
-    near = sweep("value_near", sweep__epsilon=(0.1, 2.0))
-    assert [point["epsilon"] for point in near[:4]] == [0.1, 0.1, 2.0, 2.0] and len(near) == 8
-    step = sweep("value_step")
-    assert [point["gradient"] for point in step] == 2 * ["exact", "sampled", "sampled"]
-    random = sweep("value_random", sweep__value_scale=(1.0, 2.0), sweep__randomness=(0.0, 0.5, 1.0))
-    assert len(random) == 2 * 6 * 2

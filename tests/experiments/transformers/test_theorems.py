@@ -1,6 +1,5 @@
 """Theorems 4.3 and 4.4: starts, bounds and descents, and the Hessian's largest eigenvalue."""
 
-import json
 import math
 
 import jax
@@ -10,6 +9,7 @@ import pytest
 from small_sweeps import maker
 
 from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.transformers.experiment import EXPERIMENT
 from lsa_jax.experiments.transformers.one_layer import mean_loss
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
@@ -21,7 +21,6 @@ from lsa_jax.experiments.transformers.sampler import (
 from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.experiments.transformers.theorems import (
     fixed_value_descent,
-    fixed_value_scale,
     largest_eigenvalue,
     list_weights,
     ordered_columns,
@@ -29,8 +28,6 @@ from lsa_jax.experiments.transformers.theorems import (
     trained_value_descent,
     trained_value_scale,
 )
-from lsa_jax.reporting import files
-from lsa_jax.sweep.run import run_sweep
 
 SMALL = {"vocabulary_size": 6, "sequence_length": 3, "list_length": 2, "steps_after": 3}
 SMALL |= {"sweep.cases": ((6, 3, 2),), "sweep.epsilon": (2.0,), "sweep.seed": (0, 1)}
@@ -39,12 +36,9 @@ make = maker(SETTINGS, SMALL)
 
 @pytest.mark.parametrize("question", ["value_fixed", "value_near"])
 def test_theorems_hold_with_the_bounds_as_written(question, tmp_path):
-    config, points = make(question=question)
-    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert [row["status"] for row in report] == ["shown"] * 4
-    assert (tmp_path / "out" / "decision_lists.svg").stat().st_size > 0
-    result, rows = results.iloc[0], files.read_metrics(tmp_path / "out", results["id"][0])
+    _, points = make(question=question, sweep__seed=(0,))
+    (outcome,) = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    result, rows = outcome.metrics, outcome.history
     assert 0 < result["first_perfect"] <= result["bound"] and result["largest_rise"] <= 0
     assert len(rows) == result["first_perfect"] + 4
     assert result["eigenvalue"] * (1 + 1e-6) >= max(row["eigenvalue"] for row in rows)
@@ -64,8 +58,7 @@ def test_theorems_hold_with_the_bounds_as_written(question, tmp_path):
     assert result["least_slope_ratio"] == pytest.approx(least / threshold) and least > threshold
 
 
-def test_scales_are_those_of_the_theorems():
-    assert fixed_value_scale(8, 3, 1 / 56) == pytest.approx(4 * 9 * 3 * math.log(2) * 56)
+def test_the_scale_is_that_of_theorem_4_4():
     by_hand = (4 * 1.5 * 2 + 6 * 0.5 / 3) * 10 * 9 * 56 + 2
     assert trained_value_scale(3, 2, 1 / 56, 0.5, 1.5) == pytest.approx(by_hand)
 

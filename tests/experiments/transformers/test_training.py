@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from small_sweeps import maker
 
@@ -18,8 +17,6 @@ from lsa_jax.experiments.transformers.sampler import (
     random_lists,
 )
 from lsa_jax.experiments.transformers.settings import SETTINGS
-from lsa_jax.reporting.files import read_all_metrics
-from lsa_jax.sweep.run import run_sweep
 from lsa_jax.training import segments
 from lsa_jax.training.course import subsample
 from lsa_jax.training.measures import target_alignment
@@ -38,15 +35,13 @@ TINY = {
 make = maker(SETTINGS, TINY)
 
 
-def sweep(directory, **fields):
-    config, points = make(**fields)
-    return run_sweep(config, points, directory, data_dir=None, command=["test"])
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("training") / "out"
-    return directory, sweep(directory)
+    """Outcomes with measures, which change nothing: the killed run has none."""
+    names = ("kernel_distance", "weight_movement")
+    _, points = make(measures=names, measured_examples=8)
+    place = tmp_path_factory.mktemp("training")
+    return EXPERIMENT.run(points, None, place, lambda fraction: None)
 
 
 @pytest.mark.parametrize("randomness", [0.3, 1.0])
@@ -73,27 +68,24 @@ def test_a_run_starts_between_the_permutation_and_uniform_values_and_is_measured
 
 
 def test_training_succeeds_from_near_the_permutation(trained):
-    directory, results = trained
-    near = results[results["randomness"] == 0.1]
-    assert (near["success"] == 1).all() and (near["first_perfect"] > 0).all()
-    assert (results["start_distance"] <= 2 * results["randomness"]).all()
-    course = read_all_metrics(directory, near["id"].iloc[0])
-    for name in ("accuracy", "loss", "columns_right", "correlation"):
-        assert near[name].iloc[0] == course[-1][name]
-    assert course[-1]["loss"] < course[1]["loss"]
-    assert len(EXPERIMENT.groups(make()[1])) == 1
-    assert (directory / "value_random.png").stat().st_size > 0
+    _, points = make()
+    assert len(EXPERIMENT.groups(points)) == 1
+    for point, outcome in zip(points, trained, strict=True):
+        metrics, course = outcome.metrics, [row for row in outcome.history if "loss" in row]
+        assert metrics["start_distance"] <= 2 * point.config.randomness
+        for name in ("accuracy", "loss", "columns_right", "correlation"):
+            assert metrics[name] == course[-1][name]
+        if point.config.randomness == 0.1:
+            assert metrics["success"] == 1 and metrics["first_perfect"] > 0
+            assert course[-1]["loss"] < course[1]["loss"]
 
 
-def test_measures_along_training_change_nothing(trained, tmp_path):
-    names = ("kernel_distance", "weight_movement")
-    results = sweep(tmp_path / "out", measures=names, measured_examples=8)
-    own = [name for name in trained[1] if name not in ("seconds", "id")]
-    pd.testing.assert_frame_equal(results[own], trained[1][own])
-    # W starts at 0.
-    assert (results["kernel_distance"] > 1e-4).all() and (results["weight_movement/v"] > 0).all()
-    course = read_all_metrics(tmp_path / "out", results["id"][0])
-    assert [row["step"] for row in course if "kernel_distance" in row] == [0, 20, 40, 60]
+def test_measures_are_taken_along_training(trained):
+    for outcome in trained:  # W starts at 0
+        assert outcome.metrics["kernel_distance"] > 1e-4
+        assert outcome.metrics["weight_movement/v"] > 0
+        steps = [row["step"] for row in outcome.history if row.get("kernel_distance") is not None]
+        assert steps == [0, 20, 40, 60]
 
 
 def test_kernels_are_aligned_with_the_last_tokens_labels_of_each_replica():
@@ -134,7 +126,7 @@ def test_a_killed_run_ends_with_the_same_numbers(trained, tmp_path, monkeypatch)
     outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     assert saved == [1, 2, 3]
     for name in ("loss", "accuracy", "correlation", "success"):
-        assert [o.metrics[name] for o in outcomes] == trained[1][name].tolist()
+        assert [o.metrics[name] for o in outcomes] == [o.metrics[name] for o in trained]
 
 
 def test_a_run_whose_loss_is_not_finite_has_failed(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention
 from lsa_jax.experiments.transformers.sampler import (
+    Seed,
     all_sets,
     cyclic_lists,
     label_sequences,
@@ -13,7 +14,6 @@ from lsa_jax.experiments.transformers.sampler import (
     sample_sequences,
 )
 from lsa_jax.experiments.transformers.settings import SETTINGS
-from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.experiments.transformers.value_step import (
     label_meetings,
     picked_up,

@@ -9,9 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_collections
 import numpy as np
+from jaxtyping import Array, Float
 
+from lsa_jax.experiments.resnet.hierarchical import tasks
 from lsa_jax.experiments.resnet.hierarchical.kernels import run_exact
 from lsa_jax.experiments.resnet.hierarchical.report import make_report
 from lsa_jax.experiments.resnet.hierarchical.settings import (
@@ -20,21 +24,16 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
     NETWORK_LEARNERS,
     SEARCHED,
 )
-from lsa_jax.experiments.resnet.hierarchical.signals import watch
-from lsa_jax.experiments.resnet.hierarchical.tasks import (
-    HierarchicalTask,
-    fetch_linearized,
-    make_task,
-    make_training,
-    num_outputs,
-    order_key,
-    trained_function,
-)
-from lsa_jax.experiments.resnet.search import Grid, Plan, Rung, Search, SearchResult, make_grid
+from lsa_jax.experiments.resnet.search import Grid, Plan, Search, SearchResult, make_grid
+from lsa_jax.experiments.resnet.shallow import first_features
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import NOTHING, Measuring
+
+# Over the mean squared feature: read-outs have more examples than features, but these may be
+# linearly dependent.
+_READOUT_RIDGE = 1e-6
 
 
 def _setting(config: ml_collections.ConfigDict, name: str) -> tuple:
@@ -49,16 +48,16 @@ def candidates(config: ml_collections.ConfigDict) -> Grid:
 
 def make_search(config: ml_collections.ConfigDict, plan: Plan) -> Search:
     """Returns the search of a learner, for all seeds."""
-    apply, frozen = trained_function(config)
-    fetch = fetch_linearized if config.learner == "ntk" else None
+    apply, frozen = tasks.trained_function(config)
+    fetch = tasks.fetch_linearized if config.learner == "ntk" else None
     return Search(apply, plan, frozen=frozen, fetch=fetch)
 
 
 def make_plan(config: ml_collections.ConfigDict) -> Plan:
     """Returns the search's plan; an answer of 0 has the targets' mean square as its error."""
-    mean_square = num_outputs(config) * (config.beta**2 + config.alpha**2)
+    mean_square = tasks.num_outputs(config) * (config.beta**2 + config.alpha**2)
     rungs = zip(config.search.rung_epochs, _setting(config, "rung_keep"), strict=True)
-    return Plan.of(config, tuple(Rung(*one) for one in rungs), config.search.hopeless * mean_square)
+    return Plan.of(config, dict(rungs), config.search.hopeless * mean_square)
 
 
 def _history(found: SearchResult, grid: Grid) -> list[dict[str, Any]]:
@@ -92,13 +91,87 @@ def _outcome(
     return Outcome({name: last[name] for name in names} | metrics, history)
 
 
+def share_missed(outputs: Float[Array, "n k"], signal: Float[Array, "n k"]) -> Float[Array, ""]:
+    """Returns the missed share of a signal: 1 if outputs have none of it, 0 for all.
+
+    With c_i the coefficient of the outputs' projection on signal i, it is the mean of (1 - c_i)^2
+    weighted by the signals' mean squares. Other parts of the outputs do not count.
+    """
+    squares = jnp.mean(signal**2, axis=0)
+    coefficients = jnp.mean(outputs * signal, axis=0) / squares
+    return jnp.sum((1 - coefficients) ** 2 * squares) / jnp.sum(squares)
+
+
+@jax.default_matmul_precision("highest")
+def readout_error(
+    features: Float[Array, "n m"],
+    signal: Float[Array, "n k"],
+    test_features: Float[Array, "t m"],
+    test_signal: Float[Array, "t k"],
+) -> Float[Array, ""]:
+    """Returns the best linear read-out's squared error, over the signal's mean square.
+
+    The read-out, with a constant, is fitted by least squares on the first examples and tested on
+    the second.
+    """
+
+    def with_constant(x: Array) -> Array:
+        return jnp.concatenate([x, jnp.ones_like(x[:, :1])], axis=1)
+
+    features, test_features = with_constant(features), with_constant(test_features)
+    gram = features.T @ features / len(features)
+    ridge = _READOUT_RIDGE * jnp.mean(jnp.diag(gram)) * jnp.eye(len(gram))
+    readout = jnp.linalg.solve(gram + ridge, features.T @ signal / len(features))
+    error = jnp.sum(jnp.mean((test_features @ readout - test_signal) ** 2, axis=0))
+    return error / jnp.sum(jnp.mean(test_signal**2, axis=0))
+
+
+def make_measure(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask) -> Callable:
+    """Returns the compiled measures of one network's parameters.
+
+    They are `test_error`, `first_layer_error` (of the first layer's best linear read-out on beta F,
+    over its mean square), `base_error` and `composite_error` (the share of beta F and of alpha G(F)
+    that the outputs miss).
+    """
+    apply, _ = tasks.trained_function(config)
+    initial, probe = tasks.initial_params(config), tasks.draw_probe(config)
+    base, composite = tasks.signals(task.hierarchy, task.test.inputs)
+    probe_base, _ = tasks.signals(task.hierarchy, probe.inputs)
+    _, _, test = tasks.make_training(config, task)
+    inputs = (initial, task.test.inputs) if config.learner == "ntk" else test.inputs
+
+    @jax.jit
+    def measure(params: Any) -> dict[str, Array]:
+        outputs = apply(params, inputs)
+        # A kernel has the initial network's features.
+        moved = params if config.learner in ("all", "hidden") else initial
+        of_probe, of_test = (first_features(moved, x) for x in (probe.inputs, task.test.inputs))
+        return {
+            "test_error": jnp.mean(jnp.sum((outputs - task.test.targets) ** 2, axis=1)),
+            "first_layer_error": readout_error(of_probe, probe_base, of_test, base),
+            "base_error": share_missed(outputs, base),
+            "composite_error": share_missed(outputs, composite),
+        }
+
+    return measure
+
+
 def _watched(
-    config: ml_collections.ConfigDict, task: HierarchicalTask, outcome: Outcome
+    config: ml_collections.ConfigDict, task: tasks.HierarchicalTask, outcome: Outcome
 ) -> Outcome:
     """Trains a search's winner once more, and measures both signals in between."""
-    plan = make_plan(config)._replace(eval_every=config.watch_every, rungs=())
+    plan = make_plan(config)._replace(eval_every=config.watch_every, rungs={})
     winner = make_grid([outcome.metrics["learning_rate"]], [outcome.metrics["weight_decay"]])
-    rows = watch(config, task, make_search(config, plan), winner)
+    start, train, test = tasks.make_training(config, task)
+    measure, rows = make_measure(config, task), []
+
+    def observe(epoch: int, params: Any) -> None:
+        first = jax.tree.map(lambda a: a[0], params)
+        rows.append({"epoch": epoch, **{n: float(v) for n, v in measure(first).items()}})
+
+    observe(0, jax.tree.map(lambda a: a[None], start))
+    search = make_search(config, plan)
+    search.run(tasks.order_key(config), start, train, test, winner, observe=observe)
     learned = {
         f"{name}_epoch": next((r["epoch"] for r in rows if r[f"{name}_error"] <= 1 / 2), None)
         for name in ("base", "composite")
@@ -117,10 +190,10 @@ def _run_searches(
     measured = config.learner in NETWORK_LEARNERS
     measuring = Measuring(config.measures, config.measured_examples) if measured else NOTHING
     for done, point in enumerate(group):
-        task = make_task(point.config)
-        start, train, test = make_training(point.config, task)
+        task = tasks.make_task(point.config)
+        start, train, test = tasks.make_training(point.config, task)
         found = search.run(
-            order_key(point.config),
+            tasks.order_key(point.config),
             start,
             train,
             test,
@@ -154,7 +227,7 @@ def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
     names = ["net", "learner", "d", "base_degree", "composite_degree", "alpha", "beta", "num_train"]
     has_width = config.learner not in INPUT_LEARNERS and not config.learner.endswith("infinite")
     settings = {name: config[name] for name in (*names, *(["width"] if has_width else []), "seed")}
-    return settings | {"outputs": num_outputs(config)}
+    return settings | {"outputs": tasks.num_outputs(config)}
 
 
 EXPERIMENT = Experiment(

@@ -16,12 +16,7 @@ from jaxtyping import Array, Float
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.resnet.hierarchical.tasks import (
-    HierarchicalTask,
-    initial_params,
-    make_network,
-    make_task,
-)
+from lsa_jax.experiments.resnet.hierarchical import tasks
 from lsa_jax.experiments.resnet.shallow import last_features, relu_duals
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import Outcome, with_test
@@ -62,7 +57,7 @@ def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, 
     elif config.learner == "last_exact":  # of features, which are computed once
         yield None, lambda features1, features2: features1 @ features2.T
     else:
-        network = make_network(config)
+        network = tasks.make_network(config)
         yield None, network.kernel if config.learner == "ntk_infinite" else network.nngp
 
 
@@ -101,12 +96,12 @@ def _solve(
     return fits
 
 
-def _fit(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[Fit]:
+def _fit(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask) -> list[Fit]:
     """Solves with every kernel of a learner."""
     train, test = task.train.inputs, task.test.inputs
     targets, expected = np.asarray(task.train.targets), np.asarray(task.test.targets)
     if config.learner == "last_exact":
-        initial = initial_params(config)
+        initial = tasks.initial_params(config)
         train, test = (last_features(config.net, initial, x) for x in (train, test))
     fits = []
     for bandwidth, kernel in _kernels(config):
@@ -115,9 +110,9 @@ def _fit(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[Fit]
     return fits
 
 
-def _fit_full(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[Fit]:
+def _fit_full(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask) -> list[Fit]:
     """Solves the linearised network: the full kernel, on targets minus initial outputs."""
-    apply, initial = make_network(config).apply, initial_params(config)
+    apply, initial = tasks.make_network(config).apply, tasks.initial_params(config)
     (x, y), (x_test, y_test) = task.train, task.test
     left, left_test = (
         np.asarray((b - apply(initial, a)).reshape(-1, 1)) for a, b in ((x, y), (x_test, y_test))
@@ -134,7 +129,7 @@ def _fit_full(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list
 
 def run_exact(config: ml_collections.ConfigDict) -> Outcome:
     """Fits a kernel by regression and returns its least test error."""
-    task = make_task(config)
+    task = tasks.make_task(config)
     if config.learner == "ntk_exact":
         few = Dataset(*(values[: config.num_exact_test] for values in task.test))
         task = task._replace(test=few)

@@ -10,8 +10,7 @@ import pandas as pd
 
 from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, series_name
 from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS, TASK
-from lsa_jax.experiments.resnet.statistics import histories
-from lsa_jax.reporting import outcomes
+from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Report
@@ -48,9 +47,7 @@ def _series_column(runs: pd.DataFrame, question: str) -> list[str]:
 def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
     """Returns median test errors over seeds, and their range, by series and by an axis.
 
-    Args:
-        fine: the points that did not fail, with a column `series`.
-        axis: the column that becomes columns; a series without it has one column, "limit".
+    The axis becomes columns; a series without it has one column, "limit".
     """
     rows = fine.assign(column=fine[axis].map(lambda v: "limit" if pd.isna(v) else f"{v:g}"))
     order = list(dict.fromkeys(rows.sort_values(axis)["column"]))
@@ -191,7 +188,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     question = config.question
     runs = runs_of(config, results, outcomes.read(workdir, results["id"]))
     fine = runs.finished.assign(series=_series_column(runs.finished, question))
-    curves = histories(workdir, fine, ("id", "series", "seed"))
+    curves = files.read_histories(workdir, fine, ["id", "series", "seed"])
     fine = fine.assign(least_error=fine["id"].map(curves.groupby("id")["test_error"].min()))
     draw = functools.partial(_draw_epochs, curves)
     if question != "epochs":

@@ -27,30 +27,18 @@ _BASE, _COMPOSITE = range(2)
 
 
 class Hierarchy(NamedTuple):
-    """A target in two stages.
+    """A target in two stages."""
 
-    Attributes:
-        base: F, from inputs [n, d] to [n, k].
-        composite: G, from F's outputs [n, k] to [n, k].
-        alpha: weight of the composite signal.
-        beta: weight of the base signal.
-    """
-
-    base: Callable[[Array], Array]
-    composite: Callable[[Array], Array]
-    alpha: float
-    beta: float
+    base: Callable[[Array], Array]  # F, from inputs [n, d] to [n, k]
+    composite: Callable[[Array], Array]  # G, from F's outputs [n, k] to [n, k]
+    alpha: float  # weight of the composite signal
+    beta: float  # weight of the base signal
 
 
 def parities(
     members: Int[np.ndarray, "k degree"], signs: Shaped[np.ndarray, " k"]
 ) -> Callable[[Float[Array, "n c"]], Float[Array, "n k"]]:
-    """Returns z -> (s_1 prod_{j in S_1} z_j, ..., s_k prod_{j in S_k} z_j).
-
-    Args:
-        members: row i holds S_i, numbered from 0.
-        signs: s.
-    """
+    """Returns z -> (s_i prod_{j in S_i} z_j) for i = 1 to k, rows S and signs s."""
 
     def apply(z: Float[Array, "n c"]) -> Float[Array, "n k"]:
         return jnp.prod(z[:, members], axis=-1) * jnp.asarray(signs, z.dtype)[None]
@@ -96,14 +84,6 @@ class HierarchicalTask(NamedTuple):
     hierarchy: Hierarchy
     train: Dataset
     test: Dataset
-
-
-class Training(NamedTuple):
-    """Arguments of a search: parameters at the start, and the arrays of both data sets."""
-
-    start: Any
-    train: Any
-    test: Any
 
 
 def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
@@ -193,8 +173,10 @@ def fetch_linearized(arrays: Any, replica: Any, index: Array, epoch: Array) -> D
     return Dataset((initial, data.inputs[index]), data.targets[index])
 
 
-def make_training(config: ml_collections.ConfigDict, task: HierarchicalTask) -> Training:
-    """Returns a learner's parameters and examples.
+def make_training(
+    config: ml_collections.ConfigDict, task: HierarchicalTask
+) -> tuple[Any, Any, Any]:
+    """Returns a learner's parameters at the start, training and test examples, for a search.
 
     The last layer alone is trained on the features of the initial network, which never change. Of
     the linearised network, weight decay pulls the parameters to 0, not to the initial ones: the
@@ -206,7 +188,7 @@ def make_training(config: ml_collections.ConfigDict, task: HierarchicalTask) -> 
             Dataset(last_features(config.net, initial, data.inputs), data.targets)
             for data in (task.train, task.test)
         )
-        return Training({"a": initial["a"]}, train, test)
+        return {"a": initial["a"]}, train, test
     if config.learner == "ntk":
-        return Training(initial, (initial, task.train), (initial, task.test))
-    return Training(initial, task.train, task.test)
+        return initial, (initial, task.train), (initial, task.test)
+    return initial, task.train, task.test

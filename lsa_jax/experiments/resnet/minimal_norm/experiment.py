@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.resnet.minimal_norm.report import make_report
 from lsa_jax.experiments.resnet.minimal_norm.settings import DEGREE
-from lsa_jax.experiments.resnet.search import Grid, Plan, Rung, Search, SearchResult, make_grid
+from lsa_jax.experiments.resnet.search import Grid, Plan, Search, SearchResult, make_grid
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
@@ -156,8 +156,8 @@ def _construct(group: list[Point]) -> list[Outcome]:
 def make_search(config: ml_collections.ConfigDict) -> Search:
     """Returns the search of a width: its one rung drops only candidates that diverged."""
     size = len(config.search.learning_rates) * len(config.search.weight_decays)
-    rung = Rung(config.search.check_epoch, size)
-    return Search(network, Plan.of(config, (rung,), config.search.hopeless))
+    rungs = {config.search.check_epoch: size}
+    return Search(network, Plan.of(config, rungs, config.search.hopeless))
 
 
 def _rows(found: SearchResult, grid: Grid, epochs: int) -> dict[int, dict[str, Any]]:
@@ -218,5 +218,4 @@ EXPERIMENT = Experiment(
     # All networks made by hand are one group; each search runs alone.
     varying=lambda config: tuple(config) if config.part == "construction" else (),
     columns=lambda config: {name: config[name] for name in ("part", "d", "num_train", "width")},
-    on_host=lambda config: config.part == "construction",
 )

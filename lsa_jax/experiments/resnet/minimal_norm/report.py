@@ -11,7 +11,7 @@ import pandas as pd
 from lsa_jax.experiments.resnet.minimal_norm.claims import make_claims
 from lsa_jax.experiments.resnet.minimal_norm.settings import SETTINGS
 from lsa_jax.experiments.resnet.numbers import HAND_MADE_NORMS
-from lsa_jax.experiments.resnet.statistics import histories
+from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, tidy
 from lsa_jax.reporting.report import Report
@@ -19,12 +19,7 @@ from lsa_jax.reporting.runs import Runs
 
 
 def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Returns the least norm of the runs with at most an error, for each error.
-
-    Args:
-        runs: with `relative_norm` and `column`.
-        column: of the errors.
-    """
+    """Returns the least norm of the runs with at most an error, for each error of a column."""
     ordered = runs.sort_values([column, "relative_norm"])[[column, "relative_norm"]]
     return ordered.assign(relative_norm=ordered["relative_norm"].cummin()).reset_index(drop=True)
 
@@ -67,7 +62,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     whole = results.reindex(columns=list(dict.fromkeys([*results.columns, *columns])))
     fine = whole[whole["status"] == "ok"]
     hand, searches = (fine[fine["part"] == part] for part in ("construction", "search"))
-    runs, tables = histories(workdir, searches, ("id", "width", "seed")), []
+    runs, tables = files.read_histories(workdir, searches, ["id", "width", "seed"]), []
     if len(hand):
         shown = hand[["width", "penalty", "relative_norm", "test_error"]]
         tables.append(("Made by hand", shown.rename(columns={"width": "m"})))
