@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lsa_jax.diagnosis import diagnose
+    from lsa_jax.diagnosis.coordinate_check import coordinate_check
 
 __version__ = "0.1.0"
-__all__ = ["diagnose"]
+__all__ = ["coordinate_check", "diagnose"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `diagnose`, and jax with it, when it is first asked for."""
+    """Imports a function of `__all__`, and jax with it, when it is first asked for."""
     if name == "diagnose":
         from lsa_jax.diagnosis import diagnose
 
         return diagnose
+    if name == "coordinate_check":
+        from lsa_jax.diagnosis.coordinate_check import coordinate_check
+
+        return coordinate_check
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

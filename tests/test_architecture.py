@@ -134,7 +134,7 @@ BUDGET = {
     "lsa_jax/models": 2_000,
     "lsa_jax/data": 2_350,
     "lsa_jax/_convolution": 600,
-    "lsa_jax/diagnosis": 1_200,
+    "lsa_jax/diagnosis": 1_450,
     "lsa_jax/sweep": 2_050,
     "lsa_jax/reporting": 3_800,
     "lsa_jax/preflight": 850,

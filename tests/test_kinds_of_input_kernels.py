@@ -224,6 +224,12 @@ ROWS = [
         params=W,
         x=X,
     ),
+    *rows(
+        "layer_inputs",
+        lambda params, x: k.layer_inputs(squares, {"w": params}, x)["w"],
+        params=W,
+        x=X,
+    ),
     *rows("monte_carlo_kernel", drawn, x1=X, x2=X2),
     *rows(
         "average_gradient_outer_product",

@@ -342,7 +342,8 @@ def test_the_api_pages_list_every_public_module_once():
 
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text()
-    for page in DOCS:
+    linked = [page for page in DOCS if page.parent.parent.name != "gallery"]  # by their works
+    for page in linked:
         assert f": {page.relative_to(ROOT / 'docs')}\n" in navigation, page
 
 

@@ -5,6 +5,7 @@ from lsa_jax.kernels.finite.layer_gradients import (
     LayerGradients,
     last_layer_inputs,
     layer_gradients,
+    layer_inputs,
     leaf_names,
 )
 from lsa_jax.kernels.finite.monte_carlo import MonteCarlo, monte_carlo_kernel
@@ -72,6 +73,7 @@ __all__ = [
     "infinite_of",
     "last_layer_inputs",
     "layer_gradients",
+    "layer_inputs",
     "leaf_names",
     "leave_one_out",
     "leave_one_out_cg",

@@ -15,12 +15,20 @@ NAMES = {
     "agop_correlation": "correlation of $W^T W$ with\nthe gradient outer product",
     "low_rank_distance": "low rank distance of\nthe last features",
     "effective_rank": "effective rank of\nthe last features",
+    "linearization_gap": "part of the change that\nthe linearisation misses",
+    "sharpness": "largest eigenvalue of\nthe loss's Hessian",
 }
+
+# The one of the trained function and its loss: of runs of `training.train`, which has both.
+OF_LOSS = ("sharpness",)
+
+# Those of a network.
+OF_NETWORKS = tuple(name for name in NAMES if name not in OF_LOSS)
 
 # Those of networks in which no dense layer or convolution is found.
 OF_ANY = (
     *("kernel_distance", "kernel_velocity", "kernel_alignment", "target_alignment"),
-    "weight_movement",
+    *("weight_movement", "linearization_gap"),
 )
 
 # Those of the weights alone, which take no examples.

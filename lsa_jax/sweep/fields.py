@@ -13,7 +13,7 @@ import ml_collections
 
 from lsa_jax.checks import Kind, integer, is_number, one_of, optional, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.reporting.measure_names import NAMES, OF_WEIGHTS
+from lsa_jax.reporting.measure_names import OF_NETWORKS, OF_WEIGHTS
 
 
 class Field(NamedTuple):
@@ -34,14 +34,15 @@ def experiment_field(module: str) -> Field:
     return Field(name, one_of(name), "what runs")
 
 
-def measure_fields(names: Iterable[str] = NAMES, why: str = "") -> dict[str, Field]:
+def measure_fields(names: Iterable[str] = OF_NETWORKS, why: str = "") -> dict[str, Field]:
     """Returns the fields of an experiment that measures how lazy or rich its runs are.
 
     Its report then has their courses and their cost; see `reporting.measured`.
 
     Args:
-        names: what its networks can be measured for; `OF_ANY` without dense layers. `OF_WEIGHTS`
-            alone takes no examples, so that there is no field for their number.
+        names: what its networks can be measured for: `NAMES` where `training.train` trains them,
+            `OF_ANY` without dense layers. `OF_WEIGHTS` alone takes no examples, so that there is no
+            field for their number.
         why: why there is no more to measure; it is said to who asks for more.
     """
     kind = tuple_of(one_of(*names))

@@ -17,17 +17,21 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend, costs
 from lsa_jax.checks import one_of, require
+from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import measures
 from lsa_jax.training.measures import MEASURES, OF_KERNELS, check_alone, tangent_kernel
 
-VELOCITY = "kernel_velocity"
-NAMES = (*MEASURES, VELOCITY)
+VELOCITY, SHARPNESS = "kernel_velocity", "sharpness"
+NAMES = (*MEASURES, VELOCITY, SHARPNESS)
 
 # The share of training's operations that measuring may take where the number of examples is left
 # open. On CPUs an operation of measuring takes up to twice the time: a tenth of the time in all.
 SHARE = 0.05
 _FEWEST, _MOST = 16, 128
+
+# Products with the Hessian that the sharpness takes, each twice a gradient, of three passes.
+_PRODUCTS = 50
 
 # Operations that could be done while the programs of one measuring start.
 _START = 5e7
@@ -49,6 +53,8 @@ class Measuring(NamedTuple):
             the one that is trained.
         targets: selects from the fetched targets the ones to align kernels with; None takes all.
         network: `(trained parameters) -> the network's parameters`.
+        loss: `(outputs, targets) -> [n]`, that "sharpness" is of, in the trained parameters and
+            with the function that is trained; `training.train` gives its own.
     """
 
     names: tuple[str, ...] = ()
@@ -56,6 +62,7 @@ class Measuring(NamedTuple):
     apply: Callable | None = None
     targets: Callable[[Array], Array] | None = None
     network: Callable[[PyTree], PyTree] = _itself
+    loss: Callable[[Array, Array], Array] | None = None
 
 
 NOTHING = Measuring()
@@ -95,7 +102,13 @@ def subsample(num_examples: int, count: int) -> Array:
 
 
 def affordable(
-    apply: Callable, params: PyTree, example: Any, marks: Sequence[int], seen: int
+    apply: Callable,
+    params: PyTree,
+    example: Any,
+    marks: Sequence[int],
+    seen: int,
+    *,
+    sharpness: bool = False,
 ) -> tuple[int, list[int]]:
     """Returns numbers of examples and marks for which measuring takes at most `SHARE` of training.
 
@@ -109,6 +122,7 @@ def affordable(
         example: one input, or its shape.
         marks: at which the run stops, increasing.
         seen: number of examples that a replica is trained on, in all.
+        sharpness: whether it is measured too.
     """
     form = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     outputs = jax.eval_shape(apply, params, form).shape[1]
@@ -119,7 +133,8 @@ def affordable(
         blocks, side = -(-n // measures.TILE), min(n, measures.TILE)
         passes = side * (1 if blocks == 1 else 2)  # derivatives of either side of a tile
         a_tile = 2 * passes * outputs * forward + 2 * side**2 * outputs * size
-        return _START + blocks * (blocks + 1) / 2 * a_tile
+        products = _PRODUCTS * 6 * forward * n if sharpness else 0.0
+        return _START + blocks * (blocks + 1) / 2 * a_tile + products
 
     for factor in (2, 4, None):
         chosen, count = log_spaced(marks, factor), _MOST
@@ -149,6 +164,7 @@ class Course:
         targets: Shaped[np.ndarray, "replicas n ..."],
         marks: Sequence[int],
         network: Callable[[PyTree], PyTree] = _itself,
+        sharpness: Callable[[int, PyTree], float] | None = None,
     ) -> None:
         """Prepares the course of a run.
 
@@ -160,6 +176,7 @@ class Course:
             targets: of the sub-sample.
             marks: increasing, the first that of the start.
             network: as in `Measuring`.
+            sharpness: `(replica, its trained parameters) -> sharpness`, where it is measured.
 
         Raises:
             InputError: a name is not one of these.
@@ -167,8 +184,9 @@ class Course:
         for name in names:
             require("measures", name, one_of(*NAMES))
         self.marks, self._network = list(marks), network
-        self._names = tuple(name for name in names if name != VELOCITY)
+        self._names = tuple(name for name in names if name in MEASURES)
         self._velocity, self._apply = VELOCITY in names, apply
+        self._sharpness = sharpness if SHARPNESS in names else None
         self._with_kernels = self._velocity or any(name in OF_KERNELS for name in names)
         self._starts, self._inputs, self._targets = starts, inputs, targets
         count, size = len(targets), inputs.shape[1]
@@ -192,6 +210,7 @@ class Course:
             return {name: MEASURES[name](self._apply, *given) for name in self._names}
 
         columns = [VELOCITY] if self._velocity else []
+        columns += [SHARPNESS] if self._sharpness else []
         for name, value in jax.eval_shape(named, *self._of(0, self._starts)).items():
             layers = [f"{name}/{layer}" for layer in value] if isinstance(value, dict) else [name]
             columns += layers
@@ -208,9 +227,12 @@ class Course:
         if mark not in self.marks:
             return
         at, begun = self.marks.index(mark), time.monotonic()
-        params = self._network(params)
+        own = self._network(params)
         for replica in range(len(self._targets)) if replicas is None else replicas:
-            row = self._measure(at, replica, params)
+            row = self._measure(at, replica, own)
+            if self._sharpness is not None:
+                one = jax.tree.map(lambda leaf, r=replica: np.asarray(leaf[r]), params)
+                row[SHARPNESS] = self._sharpness(replica, one)
             self.values["measures"][at, :, replica] = [row[column] for column in self.columns]
         self.seconds.append(time.monotonic() - begun)
 
@@ -300,26 +322,36 @@ def course_of(
         seen: number of examples that a replica is trained on, in all.
 
     Raises:
-        InputError: outputs of an example depend on others in its batch.
+        InputError: outputs of an example depend on others in its batch, or the sharpness is to be
+            measured and there is no loss.
     """
     if not measuring.names or backend.dry_run() is not None:
         return None
     if set(measuring.names) <= set(OF_WEIGHTS):
         return course_of_weights(measuring, starts, marks)
-    apply, count, chosen = measuring.apply or apply, measuring.examples, log_spaced(marks)
-    starts = measuring.network(starts)
+    if SHARPNESS in measuring.names and measuring.loss is None:
+        raise InputError(
+            "measures are 'sharpness', and the loss is not known; accepted: Measuring(loss=...), "
+            "or the measures of training.train"
+        )
+    trained, count, chosen = apply, measuring.examples, log_spaced(marks)
+    apply, starts = measuring.apply or apply, measuring.network(starts)
     if count is None:
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), starts)
-        count, chosen = affordable(
-            apply, one, np.asarray(fetch(0, jnp.arange(1))[0])[0], marks, seen
-        )
+        example = np.asarray(fetch(0, jnp.arange(1))[0])[0]
+        with_sharpness = SHARPNESS in measuring.names
+        count, chosen = affordable(apply, one, example, marks, seen, sharpness=with_sharpness)
     index = subsample(num_examples, min(count, num_examples))
     fetched = [fetch(replica, index) for replica in range(len(jax.tree.leaves(starts)[0]))]
-    if measuring.targets is not None:
-        fetched = [(inputs, measuring.targets(targets)) for inputs, targets in fetched]
+
+    def sharpness(replica: int, params: PyTree) -> float:
+        return measures.sharpness(trained, params, *fetched[replica], measuring.loss)
+
+    aligned = measuring.targets or (lambda targets: targets)
     inputs, targets = (
-        np.stack([np.asarray(part) for part in parts]) for parts in zip(*fetched, strict=True)
+        np.stack([np.asarray(part) for part in parts])
+        for parts in zip(*((x, aligned(y)) for x, y in fetched), strict=True)
     )
     check_alone(apply, jax.tree.map(lambda leaf: leaf[0], starts), inputs[0])
     given = (measuring.names, apply, starts, inputs, targets, chosen)
-    return Course(*given, measuring.network)
+    return Course(*given, measuring.network, sharpness)

@@ -140,7 +140,7 @@ class _Run:
             return source.fetch(source.arrays, own, index, jnp.int32(0))
 
         return course_of(
-            measuring,
+            measuring._replace(loss=measuring.loss or self._recipe.loss),
             self._recipe.model.apply,
             self.layout.gather(self.start.params),
             fetch,

@@ -7,9 +7,10 @@ its parameters at the start and now, and of a sub-sample of inputs, some also of
     measures.target_alignment(apply, params_0, params_t, inputs, targets)
 
 `MEASURES` holds them by name, all with the same five arguments, and `measure` computes several at
-once and shares their kernels. 64 to 256 examples suffice to follow a run. A tangent kernel takes at
-most n^2 c P operations for P parameters, in tiles of `TILE` x `TILE` examples, which bound the
-memory. Programs are compiled once for each `apply`, so pass the same object every time.
+once and shares their kernels. `sharpness` also takes a loss. 64 to 256 examples suffice to follow a
+run. A tangent kernel takes at most n^2 c P operations for P parameters, in tiles of `TILE` x `TILE`
+examples, which bound the memory. Programs are compiled once for each `apply`, so pass the same
+object every time.
 """
 
 import functools
@@ -30,6 +31,7 @@ from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import losses
+from lsa_jax.training.curvature import sharpness as sharpness
 
 Params = PyTree[Float[Array | np.ndarray, "..."]]
 Inputs = Shaped[Array | np.ndarray, "n ..."]
@@ -230,13 +232,14 @@ def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
 def activation_change(
     activations: Callable, params_0: Params, params_t: Params, inputs: Inputs
 ) -> dict[str, Number]:
-    """Returns the root mean square change of each ReLU's output and of the network's.
+    """Returns the root mean square change of each activation and of the network's outputs.
 
     The coordinate check compares it over widths: it does not depend on the width where features
     are learned at any width, and falls with the width in the lazy limit.
 
     Args:
-        activations: of a `Model`: `(params, x) -> (outputs, {layer: [n, ...]})`.
+        activations: of a `Model`, or `activations_of` it: `(params, x) -> (outputs, {layer: [n,
+            ...]})`.
         params_0: at the start.
         params_t: now.
         inputs: the sub-sample.
@@ -363,6 +366,17 @@ def linearization_residual(
     return jnp.sum(missed**2), jnp.sum(moved**2)
 
 
+def linearization_gap(
+    apply: Callable, params_0: Params, params_t: Params, inputs: Inputs
+) -> Number:
+    """Returns |f_t - f_0 - J_0 (theta_t - theta_0)| / |f_t - f_0|: 0 in the lazy limit.
+
+    It is c of `linearization_residual`, without centring; NaN where the outputs have not moved.
+    """
+    missed, moved = linearization_residual(apply, params_0, params_t, inputs)
+    return jnp.sqrt(missed / moved)
+
+
 # --- by name ------------------------------------------------------------------------------------
 
 # Each: (apply, params_0, params_t, inputs, targets) -> a number, or numbers by layer.
@@ -374,6 +388,7 @@ MEASURES: dict[str, Callable] = {
     "agop_correlation": lambda apply, p0, pt, x, y: agop_correlation(apply, pt, x),
     "low_rank_distance": lambda apply, p0, pt, x, y: low_rank_distance(apply, pt, x),
     "effective_rank": lambda apply, p0, pt, x, y: effective_rank(apply, pt, x),
+    "linearization_gap": lambda apply, p0, pt, x, y: linearization_gap(apply, p0, pt, x),
 }
 
 # The measures that are functions of the kernels at the start and now, and of the targets.

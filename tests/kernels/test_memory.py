@@ -121,6 +121,7 @@ REFUSED = {
     "gram": (lambda: kernels.gram(MODEL.kernel, X), 3 * N**2),
     "last_layer_inputs": (of_network(kernels.last_layer_inputs), 4 * N * 100),
     "layer_gradients": (of_network(kernels.layer_gradients), 4 * 144**2),
+    "layer_inputs": (of_network(kernels.layer_inputs), 4 * N * 100),
     "linearize_on": (of_network(kernels.linearize_on), 4 * N * 300),
     "monte_carlo_kernel": (
         lambda: kernels.monte_carlo_kernel(
@@ -135,7 +136,13 @@ REFUSED = {
 }
 
 # These return a function of a batch, or numbers of sizes.
-SMALL = {"choose_solver", "infinite_kernel", "infinite_of", "leaf_names", "linearize"}
+SMALL = {
+    "choose_solver",
+    "infinite_kernel",
+    "infinite_of",
+    "leaf_names",
+    "linearize",
+}
 SMALL |= {"taylor_expand"}
 
 

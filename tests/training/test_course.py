@@ -9,6 +9,8 @@ import optax
 import pytest
 
 from lsa_jax import models
+from lsa_jax.errors import InputError
+from lsa_jax.models.scaled import network_params
 from lsa_jax.reporting import measure_names
 from lsa_jax.sweep.experiment import Outcome, with_course
 from lsa_jax.training import (
@@ -65,6 +67,8 @@ def test_measures_along_a_run_are_those_of_its_parameters_there(key, data, run):
     names = tuple(measures.MEASURES)
     for name, value in measures.measure(names, *given).items():
         assert history.rows[-1][name] == pytest.approx(value, rel=1e-4, abs=1e-6)
+    sharp = measures.sharpness(*given[:1], params, *given[3:], LOSSES["softmax_cross_entropy"])
+    assert history.rows[-1]["sharpness"] == pytest.approx(sharp, rel=1e-3)
     assert history.rows[0]["kernel_distance"] == pytest.approx(0, abs=1e-6)
     assert history.rows[0]["weight_movement/Dense_0"] == 0
     # Two epochs are the beginning of five, as the rate is constant.
@@ -75,6 +79,22 @@ def test_measures_along_a_run_are_those_of_its_parameters_there(key, data, run):
     assert history.rows[3]["kernel_velocity"] == pytest.approx(distance / 2, rel=1e-3)
     assert np.isnan(history.rows[0]["kernel_velocity"])
     assert history.measured.examples == 12 and history.measured.share > 0
+
+
+def test_the_sharpness_is_that_of_the_trained_function(key, data, run):
+    model = models.scaled(MODEL, 0.25)
+    own = functools.partial(network_params, output_scale=0.25)
+    measuring = Measuring(("sharpness",), 12, MODEL.apply, network=own)
+    params, history = run(key, model=model, evaluation=Evaluation(every=5, measuring=measuring))
+    few = courses.subsample(37, 12)
+    given = data.inputs[few], data.targets[few], LOSSES["softmax_cross_entropy"]
+    expected = measures.sharpness(model.apply, params, *given)
+    assert history.rows[-1]["sharpness"] == pytest.approx(expected, rel=1e-3)
+    of_network = measures.sharpness(MODEL.apply, own(params), *given)
+    assert abs(of_network - expected) > 0.05 * expected
+    starts = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
+    with pytest.raises(InputError, match="the loss is not known"):
+        courses.course_of(measuring, model.apply, starts, lambda *at: data, 37, [0, 5], 100)
 
 
 def test_training_does_not_see_that_it_is_measured(key, run):

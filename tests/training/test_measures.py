@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax import kernels
+from lsa_jax import kernels, training
 from lsa_jax.training import measures
 
 
@@ -54,6 +54,31 @@ def test_kernel_measures_of_linear_networks_equal_their_closed_forms(two):
     np.testing.assert_allclose(found["kernel_alignment"], cka(k0, kt), atol=1e-5)
     y = np.asarray(y, np.float64)
     np.testing.assert_allclose(found["target_alignment"], cka(kt, y @ y.T), atol=1e-5)
+
+
+def test_the_linearization_gap_is_the_share_of_products_of_changes(two):
+    start, now, x, _ = two
+    w0, v0, w, v = (np.asarray(p[name], np.float64) for p in (start, now) for name in "WV")
+    # f = V W x, whose change is linear but for (V - V_0) (W - W_0) x.
+    missed, moved = ((m @ np.asarray(x, float).T) for m in ((v - v0) @ (w - w0), v @ w - v0 @ w0))
+    expected = np.linalg.norm(missed) / np.linalg.norm(moved)
+    found = measures.linearization_gap(linear, start, now, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert np.isnan(measures.linearization_gap(linear, start, start, x))
+
+
+@pytest.mark.parametrize("loss", [training.squared_error, training.softmax_cross_entropy])
+def test_the_sharpness_is_the_dense_hessians_largest_eigenvalue(two, loss):
+    start, _, x, _ = two
+    y = jax.nn.softmax(3 * x[:, :3])
+
+    def mean_loss(flat):
+        return jnp.mean(loss(linear(unravel(flat), x), y))
+
+    flat, unravel = jax.flatten_util.ravel_pytree(start)
+    expected = np.linalg.eigvalsh(jax.hessian(mean_loss)(flat))[-1]
+    found = measures.sharpness(linear, start, x, y, loss)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
 def test_weights_move_by_layer():

@@ -5,7 +5,6 @@ step and half-way to the next. Where an eigenvalue larger than the assumed one i
 starts again with it, so that eta = 1 / lambda_max holds on the whole path.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,8 +13,6 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
-import scipy.sparse.linalg
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from lsa_jax.errors import NumericalError
@@ -26,11 +23,10 @@ from lsa_jax.experiments.transformers.one_layer import (
     strictly_correct,
 )
 from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.training.curvature import largest_eigenvalue
 
 # An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.
 _LARGER = 1 + 1e-6
-# Relative accuracy of Lanczos.
-_LANCZOS_TOLERANCE = 1e-8
 
 Params = Any
 Data = dict[str, Array]
@@ -61,44 +57,6 @@ def trained_value_scale(
     """
     slope = 4 * max(1.0, start_loss) * math.sqrt(list_length / epsilon)
     return (slope + 6 * epsilon / sequence_length) * 10 * sequence_length**2 / delta + 4 * epsilon
-
-
-@functools.partial(jax.jit, static_argnames="loss")
-def _hessian_product(
-    loss: Callable[[Params, Any], Array], params: Params, data: Any, direction: Params
-) -> Params:
-    gradient = jax.grad(loss)
-    return jax.jvp(lambda p: gradient(p, data), (params,), (direction,))[1]
-
-
-def largest_eigenvalue(loss: Callable[[Params, Any], Array], params: Params, data: Any) -> float:
-    """Computes the Hessian's largest (most positive) eigenvalue by Lanczos, without the Hessian.
-
-    The type of the params, more than one number, sets the accuracy.
-
-    Raises:
-        NumericalError: a product is not finite, or Lanczos does not converge.
-    """
-    flat, unravel = ravel_pytree(params)
-
-    def multiply(vector: np.ndarray) -> np.ndarray:
-        direction = unravel(vector.reshape(-1).astype(flat.dtype))
-        product = ravel_pytree(_hessian_product(loss, params, data, direction))[0]
-        found = np.asarray(product, np.float64)
-        if not np.isfinite(found).all():
-            raise NumericalError("the Hessian is not finite; lower the learning rate")
-        return found
-
-    # A fixed start makes runs repeatable; it must only not be orthogonal to the eigenvector.
-    start = np.random.default_rng(0).standard_normal(flat.size)
-    if not multiply(start).any():
-        return 0.0
-    operator = scipy.sparse.linalg.LinearOperator((flat.size,) * 2, multiply, dtype=np.float64)
-    options = {"v0": start, "tol": _LANCZOS_TOLERANCE, "return_eigenvectors": False}
-    try:
-        return float(scipy.sparse.linalg.eigsh(operator, k=1, which="LA", **options)[0])
-    except scipy.sparse.linalg.ArpackError as error:
-        raise NumericalError(f"Lanczos on the Hessian: {error}") from None
 
 
 # Data are an argument of the losses: as constants they would be compiled for every point.

@@ -4,6 +4,7 @@ A convolution of images is a dense layer at the positions of its windows. See `d
 layers are found in the program that jax traces a network to, whatever library it is of.
 """
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -93,7 +94,6 @@ def layer_gradients(
     ]
 
 
-@jax.default_matmul_precision("highest")
 def last_layer_inputs(
     apply: Callable[[Any, Array], Array],
     params: PyTree[Float[Array | np.ndarray, "..."]],
@@ -104,24 +104,52 @@ def last_layer_inputs(
     Raises:
         InputError: those of all examples do not fit the memory.
     """
+    return _layer_inputs(apply, params, x, lambda seen: list(seen.values())[-1])
+
+
+def layer_inputs(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Shaped[Array | np.ndarray, "n ..."],
+) -> dict[str, Float[Array, "n k"]]:
+    """Returns the inputs of each dense layer, flattened over positions, by its weight's name.
+
+    The activations of a network of any library. A layer that is used again is "name (2)".
+
+    Raises:
+        InputError: those of all examples do not fit the memory.
+    """
+    return _layer_inputs(apply, params, x, lambda seen: seen)
+
+
+@jax.default_matmul_precision("highest")
+def _layer_inputs(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Shaped[Array | np.ndarray, "n ..."],
+    keep: Callable[[dict[str, Array]], Any],
+) -> Any:
     params, x, _ = arguments.checked(apply, params, x)
     program, _ = trace(apply, params, x.shape[1:], x.dtype)
+    names = leaf_names(params)
 
-    def of_one(example: Array) -> Array:
-        seen = []
+    def of_one(example: Array) -> Any:
+        seen: dict[str, Array] = {}
+        uses: collections.Counter = collections.Counter()
 
         def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
-            del scaled, weight
-            seen.append(data.reshape(-1))
+            del weight
+            uses[name := names[scaled.leaf]] += 1
+            seen[name if uses[name] == 1 else f"{name} ({uses[name]})"] = data.reshape(-1)
             return result
 
         run(program, jax.tree.leaves(params), example[None], note, lambda leaf: None)
         if not seen:
             raise InputError("apply has no dense layer; accepted: a network with one or more")
-        return seen[-1]
+        return keep(seen)
 
     found = functools.partial(lax.map, of_one)
     needed = costs.size_in_bytes(jax.eval_shape(found, x))
-    what = f"x is {x.shape}: keeping the inputs of the last layer"
+    what = f"x is {x.shape}: keeping the inputs of layers"
     memory.check_fits_device(what, needed, lambda: needed, "fewer examples at a time")
     return found(jnp.asarray(x))

@@ -18,7 +18,7 @@ import functools
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -35,13 +35,12 @@ from lsa_jax.kernels.matrices import programs as tile_programs
 from lsa_jax.kernels.matrices import sharded as shares
 from lsa_jax.kernels.matrices.file import Place, Tile
 from lsa_jax.kernels.matrices.programs import TileProgram
+from lsa_jax.kernels.matrices.progress import Report, reporter
 from lsa_jax.kernels.matrices.sharded import PackedMatrix, ShardedRows, own_path, shard_of
 from lsa_jax.kernels.matrices.staged import Stages, stages_of
-from lsa_jax.reporting.progress import Progress
 
 Value = TypeVar("Value")
 _Matrix = np.ndarray | PackedMatrix | ShardedRows
-_Progress = Callable[[float], None] | bool
 
 # How often processes that compute shards synchronise.
 _MEETINGS = 100
@@ -89,7 +88,7 @@ def gram(
     packed: bool = False,
     sharded: bool = False,
     workers: Workers = EVERYWHERE,
-    progress: _Progress = False,
+    progress: Report = None,
 ) -> Float[np.ndarray, "n1 n2"] | PackedMatrix | ShardedRows | None:
     """Computes a kernel of all pairs of inputs, tile by tile.
 
@@ -118,7 +117,9 @@ def gram(
         sharded: of several processes of jax.distributed, each computes and keeps a part alone, in
             a file of its own: tiles of a matrix that is `packed`, or rows of one with `x2`.
         workers: devices, and independent processes that share the work.
-        progress: called with the fraction of tiles done; or True for a bar with the time left.
+        progress: called with the fraction of tiles done; or whether to show a bar with the time
+            left. None shows one on a terminal, below the expected time, for a matrix of more than
+            10 seconds, as its first tiles take.
 
     Returns:
         The matrix; with `path`, mapped from the file and read-only, but in memory in the processes
@@ -360,7 +361,7 @@ def _places(job: Job, tile_shape: tuple[int, int]) -> list[Place]:
     return places[own.start : own.stop]
 
 
-def _in_memory(job: Job, progress: _Progress) -> _Matrix:
+def _in_memory(job: Job, progress: Report) -> _Matrix:
     job.group.in_each(lambda: memory.check_fits_host(job.shape, job.size))
     program = make_program(job, None, held=job.size)
     shape = job.stored(program.shape[0])
@@ -385,7 +386,7 @@ def _matrix(job: Job, values: np.ndarray) -> _Matrix:
     return ShardedRows(values, job.num_rows, job.group) if job.sharded else values
 
 
-def _in_file(job: Job, path: Path, workers: Workers, progress: _Progress) -> _Matrix | None:
+def _in_file(job: Job, path: Path, workers: Workers, progress: Report) -> _Matrix | None:
     group = job.group
     record, program = job.look(lambda: _checked_record(job, path)), None
     if not job.sharded:
@@ -437,7 +438,7 @@ def _compute(
     program: TileProgram,
     places: list[Place],
     total: int,
-    progress: _Progress,
+    progress: Report,
     take: Callable[[Tile], None],
 ) -> None:
     """Computes the tiles at some places, of `total`, and calls `take` with each."""
@@ -445,7 +446,8 @@ def _compute(
     # all shall fail together.
     most = int(job.shards.gather(np.array(len(places))).max())
     at_a_time = math.ceil(most / _MEETINGS) if job.sharded else most
-    with _reporter(job, progress, total - len(places), total) as report:
+    first = job.group.is_first, len(job.own)
+    with reporter(progress, job.shape, *first, total - len(places), total) as report:
         found = rounds.tiles(job.stages, job.x1, job.x2, program, places, job.own, job.team)
         computed = enumerate(found if places else (), start=1)
 
@@ -484,15 +486,3 @@ def _read(job: Job, path: Path) -> np.ndarray:
             if not group.is_first:
                 matrix[start : start + rows] = band
     return matrix
-
-
-@contextlib.contextmanager
-def _reporter(job: Job, progress: _Progress, before: int, total: int) -> Iterator[Callable]:
-    """Yields a function that reports how many tiles this call has computed."""
-    if callable(progress):
-        yield lambda done: progress((before + done) / total)
-    elif progress:
-        with Progress(total - before, unit="tile", shown=job.group.is_first) as bar:
-            yield lambda done: bar.advance_to(done, f"of {total} in all")
-    else:
-        yield lambda done: None

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import last_layer_inputs, layer_gradients, leaf_names
+from lsa_jax.kernels import last_layer_inputs, layer_gradients, layer_inputs, leaf_names
 from lsa_jax.kernels.matrices import memory
 
 RNG = np.random.default_rng(0)
@@ -58,6 +58,16 @@ def test_the_last_layer_sees_all_features_of_all_positions():
     np.testing.assert_allclose(found, np.tanh(X).reshape(5, 6), rtol=1e-5)
 
 
+def test_every_layers_inputs_have_its_name_and_another_use_a_number():
+    found = layer_inputs(apply, PARAMS, X)
+    assert list(found) == ["first/w", "rest/1"]
+    np.testing.assert_allclose(found["first/w"], X.reshape(5, -1), rtol=1e-6)
+    np.testing.assert_allclose(found["rest/1"], last_layer_inputs(apply, PARAMS, X))
+    twice = layer_inputs(lambda w, x: jnp.tanh(x @ w) @ w, np.eye(3, dtype=np.float32), X[:, 0])
+    assert list(twice) == ["", " (2)"]
+    np.testing.assert_allclose(twice[" (2)"], np.tanh(X[:, 0]), rtol=1e-5)
+
+
 def test_a_network_without_dense_layers_has_no_outer_products():
     scale = np.ones(3, np.float32)
     assert layer_gradients(lambda w, x: jnp.sum(x, axis=1) * w[None], scale, X) == []
@@ -71,6 +81,7 @@ def test_memory_holds_three_matrices_a_layer_of_all_its_inputs(monkeypatch):
     for call, needed in (
         (layer_gradients, 3 * 4 * (3**2 + 8**2)),
         (last_layer_inputs, 5 * 8 * 4),
+        (layer_inputs, 5 * (6 + 8) * 4),
     ):
         monkeypatch.setattr(memory, "device_available", lambda needed=needed: needed)
         call(apply, PARAMS, X)

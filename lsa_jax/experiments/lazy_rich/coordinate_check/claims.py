@@ -7,25 +7,19 @@ grows with it; in the NTK parameterisation SGD moves features the less the wider
 from collections.abc import Sequence
 
 import ml_collections
-import pandas as pd
 
 from lsa_jax.reporting.claims import Claim
 from lsa_jax.reporting.conditions import enough, shown
+from lsa_jax.reporting.coordinates import FLAT, name_of
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import mean_of, slope
 
-# Bounds on slopes of log change against log width.
-FLAT, STEEP = 0.15, 0.3
+# A slope of log change against log width above this size depends on the width.
+STEEP = 0.3
 
 _ITEM = "slope of log change against log width"
 # Two widths give a slope to any noise.
 _WIDTHS = enough("width_factor", 3, "three widths or more")
-
-
-def layers(table: pd.DataFrame) -> list[str]:
-    """Returns the columns of changes, the outputs' last."""
-    found = [name for name in table if name.startswith("change/")]
-    return sorted(found, key=lambda name: name == "change/outputs")
 
 
 def make_claims(config: ml_collections.ConfigDict, layers: Sequence[str]) -> list[Claim]:
@@ -47,7 +41,7 @@ def _claims_of(rule: str, layers: Sequence[str]) -> list[Claim]:
     conditions = (_WIDTHS, shown(control, "the standard parameterisation is not flat"))
     flat = [
         Claim(
-            item=f"{_ITEM}, muP, {rule}, {layer.removeprefix('change/')}, within {FLAT:g}",
+            item=f"{_ITEM}, muP, {rule}, {name_of(layer)}, within {FLAT:g}",
             statistic=slope_of(layer, "mup"),
             paper=0.0,
             within=FLAT,

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
-import optax
 from jaxtyping import Array
 
 from lsa_jax import training
@@ -23,6 +22,7 @@ from lsa_jax.experiments.lazy_rich.coordinate_check.report import make_report
 from lsa_jax.experiments.lazy_rich.digits import TRAIN, DigitsTask, load
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
 from lsa_jax.sweep.points import Point
+from lsa_jax.training.coordinates import take_steps
 from lsa_jax.training.course import Course, course_of
 
 
@@ -62,15 +62,11 @@ def make_check(
     def check(key: Array, data_key: Array) -> Check:
         start = model.init(key, shape)
 
-        def step(carry: tuple, number: Array) -> tuple[tuple, None]:
-            params, state = carry
-            gradient = jax.grad(loss)(params, start, examples(data_key, number))
-            updates, state = optimizer.update(gradient, state, params)
-            return (optax.apply_updates(params, updates), state), None
+        def loss_at(params: dict, number: Array) -> Array:
+            return loss(params, start, examples(data_key, number))
 
-        (params, _), _ = jax.lax.scan(
-            step, (start, optimizer.init(start)), jnp.arange(config.steps)
-        )
+        numbers, state = jnp.arange(config.steps), optimizer.init(start)
+        params, _, _ = take_steps(start, state, loss_at, optimizer, numbers)
         first = examples(data_key, jnp.int32(0)).inputs
         change = training.measures.activation_change(model.activations, start, params, first)
         return Check(change, start, params)

@@ -7,11 +7,11 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich.coordinate_check.claims import layers, make_claims
+from lsa_jax.experiments.lazy_rich.coordinate_check.claims import make_claims
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
+from lsa_jax.reporting.coordinates import columns, draw_changes, name_of
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import slope
@@ -25,8 +25,8 @@ def _table(runs: Runs) -> pd.DataFrame:
     rows = []
     for key in runs.finished[_KEYS].drop_duplicates().to_dict("records"):
         of_layers = {
-            layer.removeprefix("change/"): slope(layer, "width_factor", **key)(runs).values
-            for layer in layers(runs.finished)
+            name_of(layer): slope(layer, "width_factor", **key)(runs).values
+            for layer in columns(runs.finished)
         }
         rows.append(key | {layer: mean_and_spread(found) for layer, found in of_layers.items()})
     return pd.DataFrame(rows)
@@ -44,13 +44,8 @@ def draw(table: pd.DataFrame) -> Any:
     for rule, axes in zip(rules, grid, strict=True):
         for name, axis in zip(names, axes, strict=True):
             own = table[(table["optimizer"] == rule) & (table["parameterization"] == name)]
-            for layer, color in zip(layers(table), PALETTE, strict=False):
-                label = layer.removeprefix("change/")
-                style = {"color": color, "label": label, "marker": "o", "markersize": 3}
-                draw_mean(axis, own[layer], own["width_factor"], **style)
-            mark_logarithmic(axis, own["width_factor"])
-            axis.set(yscale="log", title=f"{LABELS[name]}, {rule}", xlabel="width factor")
-            tidy(axis)
+            draw_changes(axis, own, "width_factor")
+            axis.set(title=f"{LABELS[name]}, {rule}", xlabel="width factor")
         axes[0].set_ylabel("change of activations (r.m.s.)")
     grid[0, 0].legend(frameon=False, fontsize=8)
     return figure
@@ -64,7 +59,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[("Slope of log change against log width", _table(runs))],
-        claims=decide_all(make_claims(config, layers(table)), runs),
+        claims=decide_all(make_claims(config, columns(table)), runs),
         figures={"coordinate_check": functools.partial(draw, table)},
         notes=[
             f"Change after {config.steps} steps of {config.batch_size} examples, "

@@ -4,6 +4,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
+from lsa_jax.reporting.measure_names import NAMES
 from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
 
 # The network; its linearisation at the start, trained likewise; its NTK at the start, exactly.
@@ -19,7 +20,7 @@ MEASURES = (
     "agop_correlation",
     "effective_rank",
 )
-_MEASURED = measure_fields()
+_MEASURED = measure_fields(NAMES)
 for _name, _default in (("measures", MEASURES), ("measured_examples", 64)):
     _MEASURED[_name] = _MEASURED[_name]._replace(default=_default)
 

@@ -9,6 +9,7 @@ from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, tex
 from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
+from lsa_jax.reporting.measure_names import NAMES
 from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
 
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
@@ -94,7 +95,7 @@ FIELDS: dict[str, Field] = {
     "kernel_memory": Field(None, optional(number(1e6)),
         "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of the free "
         "memory on an accelerator"),
-    **measure_fields(),
+    **measure_fields(NAMES),
     # How the work lies on the devices.
     "parallel": Field("replicas", one_of("replicas", "data"),
         "spread runs, or each batch, over the devices"),
