@@ -17,7 +17,12 @@ from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.streams import Dictionary
+
+
+class Dictionary:
+    """Random streams of the key of a draw."""
+
+    PATTERNS, MIXTURE, ALIKE, VECTORS, NOISE, ORDER, CENTRES, ATTEMPTS = range(8)
 
 
 class PatternLaw(NamedTuple):

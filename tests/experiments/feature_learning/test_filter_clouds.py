@@ -13,8 +13,7 @@ from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment
-from lsa_jax.experiments.feature_learning.filter_clouds.claims import make_claims
-from lsa_jax.experiments.feature_learning.filter_clouds.report import make_report
+from lsa_jax.experiments.feature_learning.filter_clouds.report import make_claims, make_report
 from lsa_jax.experiments.feature_learning.filter_clouds.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIENT_COSINES
 from lsa_jax.models import Model

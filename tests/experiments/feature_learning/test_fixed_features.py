@@ -10,14 +10,13 @@ from sklearn.svm import LinearSVC
 from small_sweeps import maker
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.fixed_features.claims import make_claims
 from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
     fit_best,
     fit_hinge,
     network_point,
     random_features,
 )
-from lsa_jax.experiments.feature_learning.fixed_features.report import make_report
+from lsa_jax.experiments.feature_learning.fixed_features.report import make_claims, make_report
 from lsa_jax.experiments.feature_learning.fixed_features.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.reporting import outcomes

@@ -8,10 +8,15 @@ from small_sweeps import maker
 
 from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.input_structure import experiment, tasks
-from lsa_jax.experiments.feature_learning.input_structure.experiment import teacher_loss
+from lsa_jax.experiments.feature_learning.input_structure import experiment
+from lsa_jax.experiments.feature_learning.input_structure.experiment import (
+    Inputs,
+    Material,
+    load,
+    mix,
+    teacher_loss,
+)
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
-from lsa_jax.experiments.feature_learning.input_structure.tasks import Inputs, Material, load, mix
 from lsa_jax.models.model import Model
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.sweep.run import run_sweep
@@ -98,7 +103,7 @@ def test_injected_pictures_are_standardised_as_the_labelled_images_and_come_agai
         )
         for name, parts in (("cifar10", labelled), ("tiny_imagenet", pictures))
     }
-    monkeypatch.setattr(tasks.images, "load", lambda name, data_dir: sets[name])
+    monkeypatch.setattr(experiment.images, "load", lambda name, data_dir: sets[name])
     fields = {"data__dataset": "cifar10", "data__injected": "tiny_imagenet"}
     points = make(**fields, data__num_train=20, data__num_test=9)[1]
     (material,) = load(points, None).values()

@@ -8,10 +8,13 @@ import pandas as pd
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.feature_learning.input_structure.claims import make_claims, num_test
+from lsa_jax.experiments.feature_learning.input_structure.claims import (
+    local_minimum,
+    make_claims,
+    num_test,
+)
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
-from lsa_jax.experiments.feature_learning.input_structure.sizes import local_minimum
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import binomial_error

@@ -24,7 +24,6 @@ from lsa_jax.experiments.feature_learning.learning import experiment
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS as NETWORK
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.networks import truncated_relu
-from lsa_jax.experiments.feature_learning.streams import FixedFeatures
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
 from lsa_jax.sweep.points import Point
@@ -32,6 +31,8 @@ from lsa_jax.sweep.variants import set_fields
 
 # The hinge is made smooth over this much of the margin, for L-BFGS.
 _BEND = 0.1
+# Random streams of the key of one set of features; the problem's are those of `learning.tasks`.
+_DIRECTIONS, _OFFSETS = 20, 21
 
 
 def network_point(point: Point) -> Point:
@@ -76,8 +77,8 @@ def random_features(
 
     def one(number: Array) -> tuple[Array, Array]:
         own = jax.random.fold_in(key, number)
-        w = jax.random.normal(jax.random.fold_in(own, FixedFeatures.DIRECTIONS), (d,)) / scale
-        offset_key = jax.random.fold_in(own, FixedFeatures.OFFSETS)
+        w = jax.random.normal(jax.random.fold_in(own, _DIRECTIONS), (d,)) / scale
+        offset_key = jax.random.fold_in(own, _OFFSETS)
         if kind == "neurons":
             return w, 0.4 * jax.random.normal(offset_key)
         return w, jax.random.uniform(offset_key, maxval=2 * jnp.pi)

@@ -9,13 +9,15 @@ import pandas as pd
 
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
     CHOSEN,
+    DIRECT,
+    curves,
+    first_minima,
     make_claims,
     num_test,
     panel_name,
     panels,
 )
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
-from lsa_jax.experiments.feature_learning.input_structure.sizes import DIRECT, curves, first_minima
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy

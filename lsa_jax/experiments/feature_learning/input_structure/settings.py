@@ -76,6 +76,17 @@ def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     ]
 
 
+def mixture_parts(share: float, count: int) -> tuple[int, int]:
+    """Returns how many labelled and how many injected inputs a mixture has, of `count` of each.
+
+    It is as much of the union of both as has the share: all of them at a half, all labelled and
+    fewer injected ones below, all injected and fewer labelled ones above.
+    """
+    if share <= 0.5:
+        return count, round(count * share / (1 - share))
+    return round(count * (1 - share) / share), count
+
+
 SETTINGS = Settings(
     FIELDS,
     _sweep,

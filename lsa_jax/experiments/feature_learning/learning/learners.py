@@ -18,9 +18,8 @@ from jaxtyping import Array, Float, Int, Key
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
-from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
+from lsa_jax.experiments.feature_learning.learning.tasks import Learning, PatternTask, make_task
 from lsa_jax.experiments.feature_learning.networks import Params, truncated_relu_network
-from lsa_jax.experiments.feature_learning.streams import Learning
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome, with_test

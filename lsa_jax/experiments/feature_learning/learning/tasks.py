@@ -10,7 +10,16 @@ from jaxtyping import Float
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning import dictionary
 from lsa_jax.experiments.feature_learning.dictionary import PatternLaw
-from lsa_jax.experiments.feature_learning.streams import Learning
+
+
+class Learning:
+    """Random streams of a seed's key: start and batches of the learner, problem and data.
+
+    `NOISE` is of a split's key.
+    """
+
+    INIT, ORDER = 0, 1
+    RELEVANT, VECTORS, DICTIONARY, TRAIN, TEST, NOISE = range(10, 16)
 
 
 class PatternTask(NamedTuple):

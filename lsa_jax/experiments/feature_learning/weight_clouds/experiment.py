@@ -28,9 +28,7 @@ from lsa_jax.experiments.feature_learning.pictures import (
     spherical_means,
     unit_rows,
 )
-from lsa_jax.experiments.feature_learning.streams import WeightClouds
-from lsa_jax.experiments.feature_learning.weight_clouds.claims import COUNTS
-from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
+from lsa_jax.experiments.feature_learning.weight_clouds.report import COUNTS, make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.measure_names import is_measure
@@ -39,6 +37,12 @@ from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, wi
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
 from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
+
+
+class WeightClouds:
+    """Random streams of a seed's key: start, order of batches, the data's centres and splits."""
+
+    INIT, ORDER, CENTRES, TRAIN, TEST = range(5)
 
 
 class Cloud(NamedTuple):
