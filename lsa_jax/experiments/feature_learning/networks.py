@@ -122,8 +122,8 @@ def resnet18(filters: int = 64, num_classes: int = 10, *, scale: float = 1.0) ->
     Args:
         filters: m.
         num_classes: outputs.
-        scale: multiplies the convolutions' initial weights. Batch normalisation makes the outputs
-            the same for any, but small weights turn further with a step.
+        scale: of the convolutions' initial weights. Outputs are the same for any, but small weights
+            turn further with a step.
 
     Raises:
         InputError: an argument is not accepted.

@@ -145,12 +145,7 @@ def optimizer_of(
 ) -> optax.GradientTransformation:
     """Returns the optimiser of a point, with the factors of its parameterisation.
 
-    Args:
-        config: the point's.
-        model: the trained one.
-        task: its data.
-        rate: at the end of the warm-up; may be traced.
-        frozen: parts of the model's parameters that are not trained.
+    The rate, at the end of the warm-up, may be traced; frozen parameters are not trained.
     """
     schedule = training.make_schedule(
         config.schedule,
@@ -185,9 +180,6 @@ def train(
         output_scale: alpha, which trains alpha (f - f_0), see `models.scaled`; infinite for the
             linearisation, None trains f.
         measures: of the network, see `training.measures`.
-
-    Returns:
-        An outcome a point; failed where a loss was not finite.
     """
     config = group[0].config
     model, frozen = (network := build(config)), ()

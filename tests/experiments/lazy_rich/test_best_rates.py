@@ -5,8 +5,12 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.lazy_rich.learning_rates.claims import best_rate, best_rates, curve
-from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
+from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
+    best_rate,
+    best_rates,
+    curve,
+    make_report,
+)
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 

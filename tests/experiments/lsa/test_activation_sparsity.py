@@ -10,8 +10,7 @@ import pytest
 from lsa_jax import models, parallel, training
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.activation_sparsity import experiment
-from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT
-from lsa_jax.experiments.lsa.activation_sparsity.report import make_report
+from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT, make_report
 from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained
 from lsa_jax.models.layers import Conv, Dense, Flatten, Relu, Residual

@@ -11,14 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from small_sweeps import maker
 
 from lsa_jax.experiments.lsa.kernel_bound import experiment
-from lsa_jax.experiments.lsa.kernel_bound.claims import make_claims
-from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, fit_logistic
-from lsa_jax.experiments.lsa.kernel_bound.report import make_report
+from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, KernelBound, fit_logistic
+from lsa_jax.experiments.lsa.kernel_bound.report import make_claims, make_report
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS, row_length
 from lsa_jax.experiments.lsa.kernel_bound.thresholds import Design, discriminant
 from lsa_jax.experiments.lsa.signal_dynamics import experiment as dynamics
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.streams import KernelBound
 from lsa_jax.reporting import outcomes as kept
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs

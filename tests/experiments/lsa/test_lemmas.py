@@ -6,8 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.lsa.lemmas.claims import make_claims
-from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas
+from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas, make_claims
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs

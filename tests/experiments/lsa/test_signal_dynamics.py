@@ -10,12 +10,11 @@ import pytest
 import scipy.stats
 
 from lsa_jax.experiments.lsa.signal import networks
-from lsa_jax.experiments.lsa.signal.gradients import Params
+from lsa_jax.experiments.lsa.signal.networks import Params
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
-from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT
+from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT, SignalDynamics
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields

@@ -6,10 +6,13 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.lsa.signal.descent import population_trajectory, typical_start
-from lsa_jax.experiments.lsa.signal.population import population_gradient
+from lsa_jax.experiments.lsa.signal.population import (
+    population_gradient,
+    population_trajectory,
+    typical_start,
+)
 from lsa_jax.experiments.lsa.signal_dynamics import report
-from lsa_jax.experiments.lsa.signal_dynamics.claims import TOGETHER, make_claims, numbers_of
+from lsa_jax.experiments.lsa.signal_dynamics.report import TOGETHER, make_claims, numbers_of
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files

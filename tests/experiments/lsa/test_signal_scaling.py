@@ -10,17 +10,16 @@ import pytest
 import scipy.stats
 from small_sweeps import maker
 
-from lsa_jax.experiments.lsa.signal.descent import flow_to_target
-from lsa_jax.experiments.lsa.signal.population import misclassification
-from lsa_jax.experiments.lsa.signal_scaling.claims import make_claims
+from lsa_jax.experiments.lsa.signal.population import flow_to_target, misclassification
 from lsa_jax.experiments.lsa.signal_scaling.experiment import EXPERIMENT
-from lsa_jax.experiments.lsa.signal_scaling.fits import (
+from lsa_jax.experiments.lsa.signal_scaling.report import (
     describe,
     fit_power_law,
     growths_of,
+    make_claims,
+    make_report,
     reached_from,
 )
-from lsa_jax.experiments.lsa.signal_scaling.report import make_report
 from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting.claims import decide_all

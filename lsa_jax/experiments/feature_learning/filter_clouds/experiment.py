@@ -5,7 +5,6 @@ the filters of each block before, during and after training; and cosines between
 the first steps, of the filter nearest to a cluster's centre.
 """
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,7 +202,10 @@ def run(
     model = resnet18(config.filters, 2, scale=config.init_scale)
     total, done, trained = sum(config.epochs), 0, []
     for epochs in config.epochs:
-        report = functools.partial(_report, progress, done, epochs, total + 1)
+
+        def report(fraction: float, before: int = done, own: int = epochs) -> None:
+            progress((before + fraction * own) / (total + 1))
+
         trained.append(_train_to(group, model, data, epochs, directory, report))
         done += epochs
     history, targets = trained[-1][1], data.test.targets
@@ -227,12 +229,6 @@ def run(
         return with_last_measures(found, history.measured)
 
     return with_test(map(outcome, range(len(group))), data.test)
-
-
-def _report(
-    progress: Callable[[float], None], done: int, epochs: int, total: int, fraction: float
-) -> None:
-    progress((done + fraction * epochs) / total)
 
 
 EXPERIMENT = Experiment(

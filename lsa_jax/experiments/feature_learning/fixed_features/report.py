@@ -122,9 +122,9 @@ def _draw(fine: pd.DataFrame) -> Any:
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the table, the claims and the figure of a sweep."""
-    kept = outcomes.read(workdir, results["id"])
     # Networks alone have no columns of the linear models.
-    results = results.reindex(columns=results.columns.union([*_COLUMNS, "N"], sort=False))
+    results = results.reindex(columns=results.columns.union(_COLUMNS, sort=False))
+    kept = outcomes.read(workdir, results["id"])
     runs = Runs.of(SETTINGS.sweep(config), results, kept, fresh=True)
     runs = runs.assign(num_test=config.num_test)
     notes = [

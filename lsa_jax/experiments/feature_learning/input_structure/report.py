@@ -42,16 +42,12 @@ def _with_chosen(config: ml_collections.ConfigDict, runs: Runs) -> tuple[Runs, b
     chosen, axes = first_minima(runs, **DIRECT), config.sweep
     if len(axes.direct_size) < 3 or chosen.nunique() < 2 or not {*chosen} <= {*axes.teacher_size}:
         return runs, False
-    planned, finished = (
-        pd.concat(
-            [
-                rows,
-                rows[rows["teacher_size"] == rows["seed"].map(chosen)].assign(teacher_size=CHOSEN),
-            ]
-        )
-        for rows in runs[:2]
-    )
-    return runs._replace(planned=planned, finished=finished), True
+
+    def both(rows: pd.DataFrame) -> pd.DataFrame:
+        own = rows[rows["teacher_size"] == rows["seed"].map(chosen)]
+        return pd.concat([rows, own.assign(teacher_size=CHOSEN)])
+
+    return runs._replace(planned=both(runs.planned), finished=both(runs.finished)), True
 
 
 def _student_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
@@ -147,17 +143,12 @@ def _runs(
     """Returns the runs, with mean accuracies over training, and their courses by step."""
     if "injected" not in results:
         results = results.assign(injected=config.data.injected)
+    fine = results[results["status"] == "ok"]
+    courses = files.read_histories(workdir, fine, ["id", *_SETTINGS])
     # Networks on the data set alone have no columns of the students.
-    results = results.reindex(columns=results.columns.union([*_SETTINGS, *_LINES], sort=False))
-    courses = pd.DataFrame(
-        [
-            run | row
-            for run in results.loc[results["status"] == "ok", ["id", *_SETTINGS]].to_dict("records")
-            for row in files.read_metrics(workdir, run["id"])
-        ]
-    )
-    courses = courses.reindex(
-        columns=courses.columns.union(["id", *_SETTINGS, *_LINES], sort=False)
+    results, courses = (
+        table.reindex(columns=table.columns.union(_LINES, sort=False))
+        for table in (results, courses)
     )
     names = {f"test_{part}_part": f"course_{part}_part" for part in ("labelled", "injected")}
     means = courses.groupby("id")[list(names)].mean().rename(columns=names)

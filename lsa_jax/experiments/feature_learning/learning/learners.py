@@ -46,16 +46,7 @@ Row = dict[str, Float[Array, ""]]
 
 
 class LearnerReplica(NamedTuple):
-    """The arrays of one run.
-
-    Attributes:
-        key: the seed's key.
-        train: examples to learn from.
-        test: examples to measure with.
-        direction: [p], the ground truth at length 1.
-        output_std: of the initial a.
-        rate: of all steps after the first ones.
-    """
+    """One run's key, examples, ground truth at length 1, std of its initial a, and later rate."""
 
     key: Key[Array, ""]
     train: Dataset
@@ -66,13 +57,9 @@ class LearnerReplica(NamedTuple):
 
 
 class LearnerState(NamedTuple):
-    """One run between two steps.
+    """One run between two steps; `step` stays where it is once a loss was not finite.
 
-    Attributes:
-        params: of the learner's model.
-        opt_state: of its trained parameters.
-        step: updates done; stays where it is once a loss was not finite.
-        idle_scale: factor of the initial weights orthogonal to all inputs.
+    `idle_scale` is the factor of the initial weights orthogonal to all inputs.
     """
 
     params: Any

@@ -39,12 +39,7 @@ RUN, RIDGE, POINTS = range(10, 13)
 
 
 class WideKernel(NamedTuple):
-    """A kernel at large width, for a recursive feature machine.
-
-    Attributes:
-        of_transform: `T -> kernel` of inputs whose patches, or rows, are multiplied by T.
-        size: the side of T.
-    """
+    """A kernel at large width: `T -> kernel` of inputs, patches or rows times T, and T's side."""
 
     of_transform: Callable[[np.ndarray], Callable[..., Array]]
     size: int

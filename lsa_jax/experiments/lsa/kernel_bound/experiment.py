@@ -34,12 +34,18 @@ from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS as SIGNAL_SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.streams import KernelBound
 from lsa_jax.reporting.measure_names import EXAMPLES, is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
+
+
+class KernelBound:
+    """Random streams of a seed's key."""
+
+    FILTERS, TRAIN, VALIDATION, TEST, LINEAR = range(5)
+
 
 # Results of training one filter that are kept, with its measures.
 _KEPT = ("w_dot_wstar", "ratio", EXAMPLES)
@@ -54,11 +60,7 @@ def noise_sigma(config: ml_collections.ConfigDict) -> float:
 
 
 def choose_designs(group: list[Point]) -> list[Design]:
-    """Draws the filters of a group's kernels and searches their thresholds, smallest kernel first.
-
-    Returns:
-        One design a point, in the order of the points.
-    """
+    """Draws filters for a group's kernels, and searches thresholds, smallest kernel first."""
     config, sizes = group[0].config, [point.config.m for point in group]
     key = jax.random.fold_in(jax.random.key(config.seed), KernelBound.FILTERS)
     directions = draw_directions(key, max(sizes), row_length(config))
@@ -86,14 +88,9 @@ def fit_logistic(
 ) -> Float[np.ndarray, "penalties f"]:
     """Fits logistic regressions through the origin, pulled towards given weights.
 
-    Each minimises mean log(1 + exp(-<w, F>)) + penalty / 2 (w - start)^T C (w - start). The fits
-    are done in features that C turns into white ones, where they are well conditioned.
-
-    Args:
-        features: y F(X), so that every label is 1.
-        start: the weights that it is pulled towards.
-        covariance: C, positive definite.
-        penalties: the pull's strength in each fit.
+    Each minimises mean log(1 + exp(-<w, F>)) + penalty / 2 (w - start)^T C (w - start), with
+    features F = y F(X), so that every label is 1, and C positive definite. The fits are done in
+    features that C turns into white ones, where they are well conditioned.
     """
     factor = scipy.linalg.cholesky(covariance, lower=True)
     white = scipy.linalg.solve_triangular(factor, features.T, lower=True).T

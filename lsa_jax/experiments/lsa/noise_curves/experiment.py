@@ -21,8 +21,7 @@ from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
-from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
-from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures, with_test

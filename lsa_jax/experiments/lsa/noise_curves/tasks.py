@@ -23,10 +23,15 @@ from lsa_jax.data.images import ImageSet
 from lsa_jax.data.resizing import resize
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.sweep.points import Point
 
 TRAIN, TEST = 0, 1
+
+
+class NoiseCurves:
+    """Random streams of a seed's key: network, data, examples for ridge and gradients, centres."""
+
+    RUN, DATA, RIDGE, POINTS, CENTRES = range(5)
 
 
 class Split(NamedTuple):

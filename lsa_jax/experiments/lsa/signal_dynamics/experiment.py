@@ -16,16 +16,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from lsa_jax.experiments.lsa.signal.descent import bias_rate_ratio
 from lsa_jax.experiments.lsa.signal.networks import (
     draw_examples,
     make_network,
     make_sampler,
     signal_vector,
 )
+from lsa_jax.experiments.lsa.signal.population import bias_rate_ratio
 from lsa_jax.experiments.lsa.signal_dynamics.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point
@@ -43,6 +42,12 @@ Row = dict[str, Float[Array, ""]]
 Tree = Any
 
 
+class SignalDynamics:
+    """Random streams of a seed's key: start, minibatches, test examples, examples for measures."""
+
+    INIT, TRAIN, TEST, MEASURED = range(4)
+
+
 class FilterReplica(NamedTuple):
     """One run's key, its standard deviation of the noise, and its rates eta_w and eta_b."""
 
@@ -53,12 +58,9 @@ class FilterReplica(NamedTuple):
 
 
 class FilterState(NamedTuple):
-    """One run between two steps.
+    """One run between two steps, with the part of w orthogonal to w* at the last evaluation.
 
-    Attributes:
-        params: the network's, w and b unless the settings extend it.
-        step: steps taken; stays where it is once a step led to numbers that are not finite.
-        w_perp: part of w orthogonal to w* at the last evaluation.
+    `step` stays where it is once a step led to numbers that are not finite.
     """
 
     params: Tree

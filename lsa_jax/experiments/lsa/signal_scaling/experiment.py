@@ -11,8 +11,7 @@ from pathlib import Path
 import ml_collections
 import numpy as np
 
-from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
-from lsa_jax.experiments.lsa.signal.population import misclassification
+from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure, misclassification
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_scaling.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
