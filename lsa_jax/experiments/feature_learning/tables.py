@@ -6,15 +6,14 @@ Variants are full, small (fewer examples, neurons, updates or seeds) and quick (
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.input_structure import settings as input_structure
 from lsa_jax.experiments.feature_learning.learning import settings as learning
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_clouds
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.variants import configurations
 
 Fields = Mapping[str, Any]
-GetConfig = Callable[[str], ml_collections.ConfigDict]
+GetConfig = Callable[[str], Config]
 
 _SMALL = {
     "data.num_train": 20_000,

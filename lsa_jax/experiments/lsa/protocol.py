@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.variants import configurations
 
 _Fields = Mapping[str, Any]
@@ -78,7 +77,7 @@ _WHOLE_MNIST = {
 }
 
 
-def figure4(fields: _Fields, **smaller: _Fields) -> Callable[[str], ml_collections.ConfigDict]:
+def figure4(fields: _Fields, **smaller: _Fields) -> Callable[[str], Config]:
     """Returns `get_config` of a panel of figure 4.
 
     By default its variants are small and medium (for two CPU cores) and quick (for tests), at zero
@@ -92,9 +91,7 @@ def figure4(fields: _Fields, **smaller: _Fields) -> Callable[[str], ml_collectio
     return configurations(SETTINGS, {**_FIGURE4, "sweep.noise": noise, **fields}, **smaller)
 
 
-def whole_mnist(
-    fields: _Fields, small: _Fields | None = None
-) -> Callable[[str], ml_collections.ConfigDict]:
+def whole_mnist(fields: _Fields, small: _Fields | None = None) -> Callable[[str], Config]:
     """Returns `get_config` of figure 6's infinite NTK on all of MNIST, half a matrix on disk.
 
     `small` has the fields of that variant; None means 10,000 images.

@@ -118,9 +118,7 @@ def test_a_run_measures_the_filters_of_every_picture(linear, data, tmp_path):
     outcomes = experiment.run(points, task, tmp_path, told.append)
     assert told == sorted(told) and 0 < told[0] <= told[-1] <= 1
     trained = [
-        experiment._train_to(points, linear[0], task, n, tmp_path / "again", lambda fraction: None)[
-            0
-        ]
+        experiment._train_to(points, linear[0], task, n, tmp_path, lambda fraction: None)[0]
         for n in (1, 2)
     ]
     for place, found in enumerate(outcomes):

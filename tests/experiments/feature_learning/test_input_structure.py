@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_sweeps import maker
+from small_sweeps import maker, swept
 
 from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
@@ -19,7 +19,6 @@ from lsa_jax.experiments.feature_learning.input_structure.experiment import (
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
 from lsa_jax.models.model import Model
 from lsa_jax.reporting import files, outcomes
-from lsa_jax.sweep.run import run_sweep
 
 TINY = {
     "data.dataset": "digits",
@@ -184,7 +183,7 @@ def test_a_student_s_targets_are_its_teacher_s_label_and_whether_inputs_are_inje
 def finished(tmp_path_factory):
     config, points = make()
     folder = tmp_path_factory.mktemp("structure") / "out"
-    return points, folder, run_sweep(config, points, folder, data_dir=None, command=["test"])
+    return points, folder, swept(config, points, folder)
 
 
 def test_accuracies_of_parts_add_up_to_that_of_the_mixture(finished):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.lazy_rich.coordinate_check.report import make_report
+from lsa_jax.experiments.lazy_rich.coordinate_check.experiment import make_report
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 

@@ -1,13 +1,12 @@
 """Active neurons: counted as defined, without an effect on training, and reported as found."""
 
 import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax import models, parallel, training
+from lsa_jax import models, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.activation_sparsity import experiment
 from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT, make_report
@@ -64,19 +63,6 @@ def test_the_watched_network_has_its_outputs_and_the_activity_of_the_plain_one(k
         expected = factor * np.asarray(model.apply(plain, x))
         np.testing.assert_allclose(found[:, :3], expected, rtol=1e-5)
         np.testing.assert_allclose(found[:, 3], (hidden > 0).mean(axis=1), rtol=1e-6)
-
-
-def test_watching_changes_no_gradient(key):
-    """Of a loss of the outputs that are trained; fractions are further outputs."""
-    model, targets = models.mlp(1, 3, widths=(7,)), jnp.eye(3)
-    params, x = model.init(key, (6,)), jax.random.normal(key, (3, 6))
-    watched = experiment.watched(model, Trained(model)).model
-    loss = training.LOSSES["softmax_cross_entropy"]
-    plain, found = (
-        jax.grad(lambda p, own=own: loss(own.apply(p, x)[:, :3], targets).sum())(params)
-        for own in (model, watched)
-    )
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), plain, found)
 
 
 def test_runs_report_the_activity_of_each_layer_and_name_their_test_set(tmp_path):

@@ -1,14 +1,12 @@
 """Theorem 2: fits of fixed filters against closed forms and scikit-learn, and decisions."""
 
-import json
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
 from sklearn.linear_model import LogisticRegression
-from small_sweeps import maker
+from small_sweeps import maker, swept
 
 from lsa_jax.experiments.lsa.kernel_bound import experiment
 from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, KernelBound, fit_logistic
@@ -21,7 +19,6 @@ from lsa_jax.reporting import outcomes as kept
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Outcome
-from lsa_jax.sweep.run import run_sweep
 
 TINY = {
     "num_train": 200,
@@ -43,7 +40,7 @@ make = maker(SETTINGS, TINY)
 def finished(tmp_path_factory):
     config, points = make()
     directory = tmp_path_factory.mktemp("kernel_bound") / "out"
-    return directory, run_sweep(config, points, directory, data_dir=None, command=["test"])
+    return directory, swept(config, points, directory)
 
 
 def test_a_sweep_measures_the_kernels_and_keeps_their_outcomes(finished):
@@ -56,8 +53,6 @@ def test_a_sweep_measures_the_kernels_and_keeps_their_outcomes(finished):
         assert row.test_error == pytest.approx(1 - found[row.id].values.mean())
     tests = {(row.seed, found[row.id].test) for row in kernels.itertuples()}
     assert len(tests) == 2  # a test set a seed, which its kernels share
-    assert (directory / "kernel_bound.svg").stat().st_size > 0
-    assert len(json.loads((directory / "report.json").read_text())) == 6
 
 
 def test_the_discriminant_errs_as_often_as_it_should_and_less_with_more_filters(finished):

@@ -9,9 +9,9 @@ import pytest
 import scipy.stats
 
 from lsa_jax.experiments.lsa import numbers
+from lsa_jax.experiments.lsa.noise_curves.claims import curves
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
-from lsa_jax.experiments.lsa.noise_curves.series import curves
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.variants import set_fields

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -111,17 +110,6 @@ def test_intervals_count_the_test_images_of_both():
     fields = {"data.dataset": "stars"}
     images, stars = (report(machine(BETTER), None, **own).claims[0] for own in ({}, fields))
     assert stars.high - stars.low < 0.2 < images.high - images.low
-
-
-def test_the_figure_has_accuracies_by_update_the_others_level_and_the_published():
-    fine = machine([(0.5, 0.55, 0.6, 0.65), (0.52, 0.57, 0.6, 0.63)])
-    network = fine.assign(learner="network", test_accuracy=[0.7, 0.72])
-    figure = report(pd.concat([fine, network])).figures["updates"]()
-    lines = {line.get_label(): np.array(line.get_ydata()) for line in figure.axes[0].lines}
-    plt.close(figure)
-    np.testing.assert_allclose(lines[MACHINE], [51, 56, 60, 64])
-    np.testing.assert_allclose(lines[NETWORK], [71, 71])
-    np.testing.assert_allclose(lines["published"], PUBLISHED[ITEM].percent)
 
 
 def curve(learner, accuracies, num_train):

@@ -5,13 +5,11 @@ the filters of each block before, during and after training; and cosines between
 the first steps, of the filter nearest to a cluster's centre.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jaxtyping import Array, Float
@@ -25,7 +23,8 @@ from lsa_jax.experiments.feature_learning.networks import NUM_STAGES, last_filte
 from lsa_jax.experiments.feature_learning.pictures import picture_rows, spherical_means, unit_rows
 from lsa_jax.models import Model
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import epoch_order, init_key
 
@@ -45,7 +44,7 @@ def load(points: list[Point], data_dir: Path | None) -> TaskData:
     return task._replace(train=train, test=test)
 
 
-def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+def _optimizer(config: Config) -> optax.GradientTransformation:
     return training.make_optimizer(
         "momentum",
         config.learning_rate,
@@ -54,7 +53,7 @@ def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformatio
     )
 
 
-def _run_key(config: ml_collections.ConfigDict) -> Array:
+def _run_key(config: Config) -> Array:
     return jax.random.fold_in(jax.random.key(config.seed), 0)
 
 
@@ -64,7 +63,7 @@ def _train_to(
     data: TaskData,
     epochs: int,
     directory: Path,
-    progress: Callable[[float], None],
+    progress: Progress,
 ) -> tuple[Any, training.History]:
     """Trains a group's networks for some epochs from the start.
 
@@ -87,7 +86,7 @@ def _train_to(
     )
 
 
-def _batch(config: ml_collections.ConfigDict, num_examples: int, step: int) -> np.ndarray:
+def _batch(config: Config, num_examples: int, step: int) -> np.ndarray:
     """Returns the examples that training takes in a step, counted from 0."""
     per_epoch = -(-num_examples // config.batch_size)
     order = epoch_order(_run_key(config), step // per_epoch, num_examples)
@@ -95,9 +94,7 @@ def _batch(config: ml_collections.ConfigDict, num_examples: int, step: int) -> n
     return np.asarray(order)[first : first + config.batch_size]
 
 
-def mean_gradients(
-    config: ml_collections.ConfigDict, model: Model, data: Dataset
-) -> list[Float[np.ndarray, "3 _ _"]]:
+def mean_gradients(config: Config, model: Model, data: Dataset) -> list[Float[np.ndarray, "3 _ _"]]:
     """Returns mean gradients of the last filters of each block over thirds of the first steps.
 
     The steps are those of `_train_to`: the same start, batches and updates.
@@ -161,9 +158,7 @@ def nearest_clusters(
 
 
 def _measure(
-    config: ml_collections.ConfigDict,
-    stages: list[Any],
-    gradients: list[Float[np.ndarray, "3 _ _"]],
+    config: Config, stages: list[Any], gradients: list[Float[np.ndarray, "3 _ _"]]
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Returns a network's numbers, and the pictures of its blocks at each epoch."""
     metrics: dict[str, float] = {}
@@ -194,9 +189,7 @@ def _measure(
     return metrics, pictures
 
 
-def run(
-    group: list[Point], data: TaskData, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: TaskData, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains the networks of a width together and measures their filters."""
     config = group[0].config
     model = resnet18(config.filters, 2, scale=config.init_scale)

@@ -7,7 +7,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -26,6 +25,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, mean_of, minus, value
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 # Smallest difference from cosines of random directions. By chance the cosine of two gradients of
 # ResNet(8) differs from 0 by 0.04, and that of the centres over its blocks by as much.
@@ -41,7 +41,7 @@ BLOCKS = (1, 2, 3, 4)
 PAIRS = ("v1_v2", "v1_v3", "v2_v3")
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims on each width, agreement with printed numbers last."""
     claims = []
     for filters in config.sweep.filters:
@@ -54,9 +54,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return claims
 
 
-def _claims_of(
-    config: ml_collections.ConfigDict, filters: int, learned: tuple[Condition, ...]
-) -> list[Claim]:
+def _claims_of(config: Config, filters: int, learned: tuple[Condition, ...]) -> list[Claim]:
     """Returns the claims on a width's centres, gradients and turns."""
 
     def over_blocks(measure: str) -> Statistic:
@@ -181,7 +179,7 @@ def _draw(pictures: list[dict[str, Any]]) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and one picture a width, of its first seed."""
     runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, results["id"]))
     if "num_test" not in results:  # older results

@@ -3,11 +3,9 @@
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), theorem 2, corollary 3 and appendix E.1.1.
 """
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.experiments.feature_learning.learning import settings
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field
 
 _SEED, _N = integer(0), integer(1)
 FEATURES = ("neurons", "rbf")
@@ -48,7 +46,7 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def _sweep(config: Config) -> list[dict[str, object]]:
     """Returns the networks of each case (D, k), then its linear models."""
     axes = config.sweep
     points: list[dict[str, object]] = []

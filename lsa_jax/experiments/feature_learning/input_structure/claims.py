@@ -8,7 +8,6 @@ import itertools
 import math
 from collections.abc import Callable
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -18,6 +17,7 @@ from lsa_jax.reporting.conditions import above_chance, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus
+from lsa_jax.sweep.fields import Config
 
 # Students learn labels if some of them have a test loss below this share of a constant's.
 LEARNED, _CLASSES = 0.95, 10
@@ -43,7 +43,7 @@ def first_minima(runs: Runs, **curve: object) -> pd.Series:
     return pd.Series(found, dtype=float)
 
 
-def curves(config: ml_collections.ConfigDict) -> dict[str, dict[str, object]]:
+def curves(config: Config) -> dict[str, dict[str, object]]:
     """Returns the settings of each curve of loss against size: those of two sizes or more."""
     axes = config.sweep
     found = {"on the data set": DIRECT} if len(axes.direct_size) > 1 else {}
@@ -54,7 +54,7 @@ def curves(config: ml_collections.ConfigDict) -> dict[str, dict[str, object]]:
     return found
 
 
-def choice_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def choice_claims(config: Config) -> list[Claim]:
     """Returns the claim that algorithm 1 gives the teacher the size of the least one run."""
     sizes, teacher = config.sweep.direct_size, min(config.sweep.teacher_size)
     # Of losses in random order the first minimum is at place n with probability (n + 1) / (n + 2)!.
@@ -71,7 +71,7 @@ def choice_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return [claim] if len(sizes) > 2 else []
 
 
-def size_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def size_claims(config: Config) -> list[Claim]:
     """Returns the claims on figure 26: a student's best size moves right with its teacher's."""
     found, count = curves(config), len(config.sweep.size)
     students = [curve for curve in found.values() if curve != DIRECT]
@@ -148,7 +148,7 @@ _TEST_IMAGES = {"mnist": 10_000, "cifar10": 10_000, "svhn": 26_032, "digits": 36
 Panel = dict[str, object]
 
 
-def make_claims(config: ml_collections.ConfigDict, *, chosen: bool = False) -> list[Claim]:
+def make_claims(config: Config, *, chosen: bool = False) -> list[Claim]:
     """Returns the claims of a sweep.
 
     Args:
@@ -169,12 +169,12 @@ def make_claims(config: ml_collections.ConfigDict, *, chosen: bool = False) -> l
     return claims + choice_claims(config)
 
 
-def num_test(config: ml_collections.ConfigDict) -> int:
+def num_test(config: Config) -> int:
     """Returns the number of labelled test images."""
     return config.data.num_test or _TEST_IMAGES[config.data.dataset]
 
 
-def panels(config: ml_collections.ConfigDict) -> list[Panel]:
+def panels(config: Config) -> list[Panel]:
     """Returns the settings of students that are alike: the panels of figures 22 to 25."""
     axes = config.sweep
     names = ("injected", "teacher_size", "share", "size")
@@ -183,7 +183,7 @@ def panels(config: ml_collections.ConfigDict) -> list[Panel]:
     return [{"learner": "student"} | dict(zip(names, own, strict=True)) for own in found]
 
 
-def panel_name(config: ml_collections.ConfigDict, own: Panel) -> str:
+def panel_name(config: Config, own: Panel) -> str:
     """Returns a panel's name; it contains the kind of injected inputs where there are several."""
     teacher = f"teacher {own['teacher_size']}"
     if own["teacher_size"] == CHOSEN:
@@ -191,14 +191,12 @@ def panel_name(config: ml_collections.ConfigDict, own: Panel) -> str:
     return f"{teacher}, student {own['size']}, {_share_words(config, own)}"
 
 
-def _share_words(config: ml_collections.ConfigDict, own: Panel) -> str:
+def _share_words(config: Config, own: Panel) -> str:
     kind = f", {own['injected']}" if len(config.sweep.injected) > 1 else ""
     return f"share {own['share']:g}{kind}"
 
 
-def _accuracy(
-    config: ml_collections.ConfigDict, own: Panel, column: str = "test_accuracy"
-) -> Statistic:
+def _accuracy(config: Config, own: Panel, column: str = "test_accuracy") -> Statistic:
     """Returns a student's accuracy on the mixture, or on a part of it, with its test inputs."""
     labelled, injected = mixture_parts(own["share"], num_test(config))
     counts = {"labelled": labelled, "injected": injected, "accuracy": labelled + injected}
@@ -213,7 +211,7 @@ def _gap(words: str, paper: str, first: Statistic, second: Statistic, **options:
     return Claim(item=item, paper=paper, statistic=minus(first, second), digits=2, **options)
 
 
-def _worse(config: ml_collections.ConfigDict, own: Panel) -> Claim:
+def _worse(config: Config, own: Panel) -> Claim:
     """Returns the claim that a student is worse on the injected part, if all learn their labels.
 
     Direct training learns the labels of the data set; the student learns its teacher's labels.
@@ -235,7 +233,7 @@ def _worse(config: ml_collections.ConfigDict, own: Panel) -> Claim:
     )
 
 
-def _panel_claims(config: ml_collections.ConfigDict, own: Panel) -> list[Claim]:
+def _panel_claims(config: Config, own: Panel) -> list[Claim]:
     """Returns the claims of one panel of figures 22 and 23.
 
     Comparisons with direct training need a student that is worse on the injected part. Above a
@@ -276,7 +274,7 @@ def _only_measured(claims: list[Claim], paper: str) -> list[Claim]:
     return [dataclasses.replace(claim, **changed) for claim in claims]
 
 
-def _kind_claim(config: ml_collections.ConfigDict, pictures: Panel) -> Claim:
+def _kind_claim(config: Config, pictures: Panel) -> Claim:
     """Returns the claim that Tiny ImageNet's inputs are learned better than Gaussian ones.
 
     Each has a teacher of its own, regularised on its inputs. Source: figures 22 and 23.
@@ -292,7 +290,7 @@ def _kind_claim(config: ml_collections.ConfigDict, pictures: Panel) -> Claim:
     )
 
 
-def _size_gap_claim(config: ml_collections.ConfigDict, largest: Panel) -> Claim:
+def _size_gap_claim(config: Config, largest: Panel) -> Claim:
     """Returns the claim that the gap between the parts is larger for the largest student.
 
     Source: appendix E.5.3, figures 22 (a) and 25.

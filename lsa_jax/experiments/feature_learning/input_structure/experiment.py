@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -28,7 +27,8 @@ from lsa_jax.experiments.feature_learning.input_structure.settings import mixtur
 from lsa_jax.experiments.feature_learning.networks import quadratic_network, resnet18
 from lsa_jax.models.model import Model, accepted
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 # Random streams of a seed's key, and of the data's own key.
@@ -56,7 +56,7 @@ class Material(NamedTuple):
 
 
 def _injected(
-    config: ml_collections.ConfigDict, shapes: list[tuple[int, ...]], data_dir: Path | None
+    config: Config, shapes: list[tuple[int, ...]], data_dir: Path | None
 ) -> list[np.ndarray]:
     """Returns U of training and of test, before standardisation where they are images."""
     if config.data.injected == "gaussian":
@@ -81,7 +81,7 @@ def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
     return {kind: _material(config, data_dir) for kind, config in configs.items()}
 
 
-def _material(config: ml_collections.ConfigDict, data_dir: Path | None) -> Material:
+def _material(config: Config, data_dir: Path | None) -> Material:
     task = tasks.task_view(
         images.load(config.data.dataset, data_dir),
         "all",
@@ -124,7 +124,7 @@ def mix(point: Point, which: int, count: int) -> Int[np.ndarray, " n"]:
 Taught = dict[int, tuple[dict[str, Int[np.ndarray, " _"]], dict[str, Any]]]
 
 
-def build_model(config: ml_collections.ConfigDict, size: int, num_classes: int) -> Model:
+def build_model(config: Config, size: int, num_classes: int) -> Model:
     """Returns FC(m) or ResNet(m)."""
     return (quadratic_network if config.model == "fc" else resnet18)(size, num_classes)
 
@@ -160,7 +160,7 @@ def teacher_loss(
     return weight * crossed + regularizer * (r1 + entropy * r2)
 
 
-def _optimizer(config: ml_collections.ConfigDict) -> Any:
+def _optimizer(config: Config) -> Any:
     return training.make_optimizer(config.optimizer, config.learning_rate)
 
 
@@ -184,9 +184,7 @@ def _labels(
     return np.concatenate(labels)[:count]
 
 
-def _teach(
-    group: list[Point], data: Material, directory: Path, progress: Callable[[float], None]
-) -> Taught:
+def _teach(group: list[Point], data: Material, directory: Path, progress: Progress) -> Taught:
     """Trains the teachers of a group's seeds."""
     seeds = {point.config.seed: point for point in group}
     points, config = list(seeds.values()), group[0].config
@@ -305,7 +303,7 @@ def _train(
     return history, tested
 
 
-def num_parameters(config: ml_collections.ConfigDict, data: Material) -> int:
+def num_parameters(config: Config, data: Material) -> int:
     """Returns the number of a network's parameters."""
     model = build_model(config, config.size, data.train.targets.shape[1])
     shape = data.train.inputs.shape[1:]
@@ -352,10 +350,7 @@ def _outcome(
 
 
 def run(
-    group: list[Point],
-    materials: dict[str, Material],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], materials: dict[str, Material], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains the teachers of a group, then its students by size and share; or networks on L."""
     config = group[0].config
@@ -366,7 +361,7 @@ def run(
         kinds.setdefault(kind if is_student else kind[:1], []).append(point)
     parts = len(kinds) + is_student
 
-    def part_of(done: int) -> Callable[[float], None]:
+    def part_of(done: int) -> Progress:
         return lambda fraction: progress((done + fraction) / parts)
 
     taught = _teach(group, data, directory, part_of(0)) if is_student else {}
@@ -387,7 +382,7 @@ def run(
     return [outcomes[point.id] for point in group]
 
 
-def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: Config) -> dict[str, Any]:
     """Returns the settings of a point that are columns of its results."""
     own = ("teacher_size", "share") if config.learner == "student" else ()
     return {name: config[name] for name in ("learner", "size", "seed", *own)}

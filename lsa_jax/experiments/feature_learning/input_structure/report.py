@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
@@ -24,6 +23,7 @@ from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 _LINES = {
     "test_labelled_part": ("labelled part", PALETTE[0]),
@@ -34,7 +34,7 @@ _SETTINGS = ["learner", "teacher_size", "share", "size", "injected", "seed"]
 _MOST_COLUMNS = 4
 
 
-def _with_chosen(config: ml_collections.ConfigDict, runs: Runs) -> tuple[Runs, bool]:
+def _with_chosen(config: Config, runs: Runs) -> tuple[Runs, bool]:
     """Adds each seed's students whose teacher has the size that algorithm 1 gave it.
 
     None are added where it chose one size in every seed, or one that no teacher had.
@@ -50,7 +50,7 @@ def _with_chosen(config: ml_collections.ConfigDict, runs: Runs) -> tuple[Runs, b
     return runs._replace(planned=both(runs.planned), finished=both(runs.finished)), True
 
 
-def _student_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
+def _student_table(config: Config, runs: Runs) -> pd.DataFrame:
     """Returns one row a panel: accuracies in percent, and those of its teacher."""
 
     def cell(values: pd.Series) -> str:
@@ -75,7 +75,7 @@ def _student_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFram
     return pd.DataFrame(lines)
 
 
-def _size_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
+def _size_table(config: Config, runs: Runs) -> pd.DataFrame:
     """Returns test loss by size, one column a curve: networks on L, students by teacher."""
     columns = {"parameters": runs.finished.groupby("size")["parameters"].first()}
     for name, curve in curves(config).items():
@@ -97,7 +97,7 @@ def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     return figure, list(axes.flat[:count])
 
 
-def _draw_curves(config: ml_collections.ConfigDict, courses: pd.DataFrame) -> Any:
+def _draw_curves(config: Config, courses: pd.DataFrame) -> Any:
     """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
     runs = Runs.of([], courses)
     drawn = [own for own in panels(config) if 0 < own["share"] < 1]
@@ -118,7 +118,7 @@ def _draw_curves(config: ml_collections.ConfigDict, courses: pd.DataFrame) -> An
     return figure
 
 
-def _draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
+def _draw_sizes(config: Config, runs: Runs) -> Any:
     """Draws test loss against the number of parameters, one panel a curve."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
@@ -137,9 +137,7 @@ def _draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
     return figure
 
 
-def _runs(
-    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
-) -> tuple[Runs, pd.DataFrame]:
+def _runs(config: Config, results: pd.DataFrame, workdir: Path) -> tuple[Runs, pd.DataFrame]:
     """Returns the runs, with mean accuracies over training, and their courses by step."""
     if "injected" not in results:
         results = results.assign(injected=config.data.injected)
@@ -157,7 +155,7 @@ def _runs(
     return runs.assign(num_test=num_test(config)), courses
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figures of a sweep."""
     runs, courses = _runs(config, results, workdir)
     students = runs.where(learner="student").finished

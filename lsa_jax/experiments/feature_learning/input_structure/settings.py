@@ -4,10 +4,16 @@ Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.5. The paper
 batch or epochs, no weight of the regulariser and no law of the Gaussian inputs; ours are below.
 """
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+)
 
 _SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1)
 _INJECTED = one_of("gaussian", "tiny_imagenet")
@@ -56,7 +62,7 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def _sweep(config: Config) -> list[dict[str, object]]:
     """Returns the networks on the data set, then students by injected inputs and teacher."""
     axes = config.sweep
     students = product({name: axes[name] for name in ("teacher_size", "size", "share", "seed")})

@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.learning.claims import (
@@ -24,6 +23,7 @@ from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 _COLORS = dict(zip(("network", "ntk", "random_features"), PALETTE, strict=False))
 _TITLES = ["at the start", "after one step", "after two steps"]
@@ -51,7 +51,7 @@ def _line(heading: str, rows: pd.DataFrame, printed: tuple = ()) -> dict[str, st
     return line
 
 
-def _tables(config: ml_collections.ConfigDict, runs: Runs) -> list[tuple[str, pd.DataFrame]]:
+def _tables(config: Config, runs: Runs) -> list[tuple[str, pd.DataFrame]]:
     """Returns the paper's table with ours, and the comparisons that have several lines."""
 
     def rows_of(name: str, **changed: object) -> pd.DataFrame:
@@ -91,7 +91,7 @@ def _draw_curves(curves: pd.DataFrame) -> Any:
     return figure
 
 
-def _notes(config: ml_collections.ConfigDict) -> list[str]:
+def _notes(config: Config) -> list[str]:
     notes = [
         "Means over seeds ± their standard deviation. Cosine is that of the nearest neuron with "
         f"sum_j M_j over A; share near is the share of neurons within {config.angle:g} degrees of "
@@ -113,7 +113,7 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     return notes
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims, the curves and the pictures of a sweep."""
     # Each seed draws its test set.
     runs = Runs.of(planned(config), results, outcomes.read(workdir, results["id"]), fresh=True)

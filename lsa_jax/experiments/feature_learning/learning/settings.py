@@ -7,11 +7,9 @@ its classifiers, NTK and random features, and no size of its test set; those bel
 import itertools
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
 
 LEARNERS = (
     *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
@@ -105,7 +103,7 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def _sweep(config: Config) -> list[dict[str, object]]:
     """Returns the learners with structure and without, then other rates, steps and weights."""
     axes = config.sweep
 
@@ -136,7 +134,7 @@ def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def first_steps(config: ml_collections.ConfigDict) -> list[tuple[float, float]]:
+def first_steps(config: Config) -> list[tuple[float, float]]:
     """Returns One Step's rates of step 1 and leftovers, the configuration's own first."""
     axes = config.sweep
     kinds = itertools.product(
@@ -146,7 +144,7 @@ def first_steps(config: ml_collections.ConfigDict) -> list[tuple[float, float]]:
     return list(kinds)
 
 
-def longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def longer_kernels(config: Config) -> list[dict[str, object]]:
     """Returns the fields of the NTK at other numbers of updates, with as many evaluations."""
     axes = config.sweep
     rate = {} if axes.ntk_long_rate is None else {"ntk_rate": axes.ntk_long_rate}
@@ -157,7 +155,7 @@ def longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]
     ]
 
 
-def rate_of(config: ml_collections.ConfigDict | dict[str, Any]) -> float:
+def rate_of(config: Config | dict[str, Any]) -> float:
     """Returns the learner's rate of all steps after the first ones; otherwise of the first."""
     own = {
         "ntk": config["ntk_rate"],
@@ -169,14 +167,14 @@ def rate_of(config: ml_collections.ConfigDict | dict[str, Any]) -> float:
     return own.get(config["learner"], config["rate"])
 
 
-def described(config: ml_collections.ConfigDict | dict[str, Any]) -> dict[str, object]:
+def described(config: Config | dict[str, Any]) -> dict[str, object]:
     """Returns the settings of a point that are columns of its results."""
     names = ("first_rate", "leftover", "steps", "class_weights")
     own = {name: config[name] for name in ("learner", "structured", "seed")}
     return own | {"rate": rate_of(config)} | {name: config[name] for name in names}
 
 
-def planned(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def planned(config: Config) -> list[dict[str, object]]:
     """Returns the columns of settings of every point of a sweep."""
     return [described({**config, **point}) for point in _sweep(config)]
 

@@ -7,7 +7,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.pictures import NEAR, draw_pictures, table_of_pictures
@@ -20,6 +19,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import value
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 # Directions form clusters if their silhouette is above this: a "reasonable structure", Kaufman and
 # Rousseeuw (1990), Finding Groups in Data.
@@ -28,7 +28,7 @@ STRUCTURE = 0.5
 COUNTS = (2, 3, 4, 5, 6)
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims of each scale of the initial weights."""
     scales = config.sweep.init_std or (config.init_std,)
     of_data = _mixture if config.data.dataset == "gaussian_mixture" else _images
@@ -41,7 +41,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     ]
 
 
-def _mixture(config: ml_collections.ConfigDict, where: str, own: dict[str, float]) -> list[Claim]:
+def _mixture(config: Config, where: str, own: dict[str, float]) -> list[Claim]:
     """Returns the claims on a mixture.
 
     A neuron within `NEAR` of a cluster's centre is nearer to it than to any other: centres are
@@ -63,7 +63,7 @@ def _mixture(config: ml_collections.ConfigDict, where: str, own: dict[str, float
     ]
 
 
-def _images(config: ml_collections.ConfigDict, where: str, own: dict[str, float]) -> list[Claim]:
+def _images(config: Config, where: str, own: dict[str, float]) -> list[Claim]:
     """Returns the claims on images."""
     clusters = Claim(
         item=f"silhouette of {config.clusters} clusters of directions{where}",
@@ -129,7 +129,7 @@ def _draw(rows: list[dict[str, Any]]) -> Any:
     return draw_pictures(rows, titles, colors) if colors else draw_pictures(rows, titles)
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the table, the claims and the pictures of the first seed of each scale."""
     # Each seed draws its test set of a mixture; that of images is shared.
     kept, fresh = outcomes.read(workdir, results["id"]), config.data.dataset == "gaussian_mixture"

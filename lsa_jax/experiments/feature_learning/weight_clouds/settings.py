@@ -4,10 +4,8 @@ Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendices E.3.2 and E.
 no loss, rate, batch or scale of its initial weights; those below are ours.
 """
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
 
 _SEED, _STD = integer(0), number(0, above=True)
 
@@ -46,7 +44,7 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def _sweep(config: Config) -> list[dict[str, object]]:
     """Returns scales of the initial weights x seeds."""
     scales = [{"init_std": scale} for scale in config.sweep.init_std] or [{}]
     return [scale | {"seed": seed} for scale in scales for seed in config.sweep.seed]

@@ -5,11 +5,9 @@ Two dials turn a network into its linearisation. The output scale alpha trains a
 """
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -29,11 +27,12 @@ from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
 from lsa_jax.reporting.write import mean_and_spread
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_test
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 
-def rate_of(config: ml_collections.ConfigDict) -> float:
+def rate_of(config: Config) -> float:
     """Returns a point's learning rate.
 
     The speed at which outputs move does not depend on an output scale from 1 up. Below 1 the loss
@@ -44,7 +43,7 @@ def rate_of(config: ml_collections.ConfigDict) -> float:
     return rate / config.width_factor if config.parameterization == "standard" else rate
 
 
-def _solve(config: ml_collections.ConfigDict, task: DigitsTask, scratch: Path) -> Outcome:
+def _solve(config: Config, task: DigitsTask, scratch: Path) -> Outcome:
     """Fits the exact regression with the finite NTK of the network at its start."""
     model = digits.build(config)
     train, test = (
@@ -72,10 +71,7 @@ def with_means(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(
-    group: list[Point],
-    data: dict[str, DigitsTask],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single one exactly."""
     task, config = digits.task_of(group[0], data), group[0].config
@@ -114,7 +110,7 @@ _CLASSES = 10
 _POINTS_SD, _SLOPE_SD = 0.5, 0.02
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims on the curves over output scales, then on the curves over widths."""
     axes = config.sweep
     claims = [c for name in axes.of_scale for c in _scale_claims(axes.output_scale, name)]
@@ -272,7 +268,7 @@ def draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of both dials."""
     table = results[results["status"] == "ok"].copy()
     runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, table["id"]))

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -29,15 +28,13 @@ from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
 from lsa_jax.reporting.statistics import jackknife
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 
 def run(
-    group: list[Point],
-    data: dict[str, DigitsTask],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas.
 
@@ -70,7 +67,7 @@ DEGREE, DEPTH = 4, 1.5
 _CLASSES = 10
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the two claims; muP's counts where the standard one's rate falls."""
     widths = min(config.sweep.width_factor), max(config.sweep.width_factor)
     item = f"factors of 2 of the best rate, width factor {widths[0]:g} to {widths[1]:g}"
@@ -251,7 +248,7 @@ def draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the best rates, the claims and the figure."""
     del workdir  # everything is in the results
     table = results[results["status"] == "ok"].copy()

@@ -11,7 +11,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 import scipy.stats
@@ -26,6 +25,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic
 from lsa_jax.reporting.statistics import minus, value, with_outcomes
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 # Where the recursive feature machine was expected to stay below midway.
 NOT_BY_DIRECTIONS = ("figure6", "hierarchical")
@@ -33,7 +33,7 @@ NOT_BY_DIRECTIONS = ("figure6", "hierarchical")
 _SHARED_TEST = ("figure6",)
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims on each task of a sweep."""
     return [claim for task in config.sweep.task for claim in _task_claims(task)]
 
@@ -192,7 +192,7 @@ def _draw(fine: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns table, claims and figure."""
     fine, tasks = results[results["status"] == "ok"], config.sweep.task
     runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, fine["id"]))

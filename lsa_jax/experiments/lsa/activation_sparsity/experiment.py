@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
@@ -31,7 +30,8 @@ from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import value
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 
@@ -94,10 +94,7 @@ def watched(model: Model, trained: Trained) -> Trained:
 
 
 def run(
-    group: list[Point],
-    data: dict[str, ImageTask],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas and measures their activity at each evaluation."""
     config, task = group[0].config, tasks.task_of(group[0], data)
@@ -204,7 +201,7 @@ def _draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the table, the claims and the figure of a sweep over noise and seeds."""
     done = results[results["status"] == "ok"]
     table = _activity(done, workdir)

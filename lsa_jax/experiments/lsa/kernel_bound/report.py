@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 import scipy.stats
@@ -23,6 +22,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error, share_ends
 from lsa_jax.reporting.statistics import value
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 # Theorem 2's bound on a kernel's error, how probable that is over draws of the filters, and the
 # error that counts as next to zero.
@@ -234,7 +234,7 @@ def _draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep."""
     del workdir
     runs = Runs.of(SETTINGS.sweep(config), results.assign(num_test=config.num_test))

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -35,7 +34,8 @@ from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 
@@ -46,7 +46,7 @@ def _onset(course: pd.DataFrame) -> float:
     return float(np.interp(0.0, slope[last : last + 2], c[last : last + 2]))
 
 
-def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dict[str, float]:
+def check_lemmas(config: Config, course: pd.DataFrame) -> dict[str, float]:
     """Reduces a trajectory to the numbers that the lemmas bound.
 
     Args:
@@ -84,9 +84,7 @@ def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dic
     return {name: float(value) for name, value in found.items()}
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Follows the population gradient's flow of one point and checks the lemmas along it."""
     del data, directory, progress
     ((_, _, config),) = group
@@ -105,7 +103,73 @@ def run(
     return [Outcome(results | check_lemmas(config, pd.DataFrame(history)), history)]
 
 
+# --- claims -------------------------------------------------------------------------------------
+
+# "Theta(1)": a quantity that varies by less than this factor while k grows.
+SAME_ORDER = 2.0
+# Sizes of -grad.w*, 1/2 at the start, for which the report has the first k.
+PROOF_LEAST = (0.0, 0.1, 0.25)
+# Numbers of the population are exact: an exponent this near 0 is 0.
+EXACT = 1e-9
+
+_UPPER = ", upper half of the k"
+_PROOF = "lemma 1, H = 2 C2: "
+# A statistic, and our number.
 _Parts = tuple[Statistic, Callable[[Runs], object]]
+
+
+def make_claims() -> list[Claim]:
+    """Returns the lemmas' statements."""
+    # Item, the paper's statement, statistic with our number, ends of the range.
+    # fmt: off
+    table = [
+        ("lemma 1: least -grad.w* while w.w* is small", "above 0",
+         _number("lemma1_least", np.min), 0.0, np.inf),
+        ("lemma 1: largest over least -grad.w*, all k", "Theta(1)",
+         _spread("lemma1_least", "lemma1_most"), 0.0, SAME_ORDER),
+        (f"{_PROOF}least -grad.w* while w.w* is small{_UPPER}", "above 0",
+         _number("lemma1_proof_least", np.min, upper=True), 0.0, np.inf),
+        (f"{_PROOF}largest over least -grad.w*{_UPPER}", "Theta(1)",
+         _spread("lemma1_proof_least", "lemma1_proof_most", upper=True), 0.0, SAME_ORDER),
+        ("lemma 2: least grad.w_perp / |w_perp|^2", "0 or more",
+         _number("lemma2_least", np.min), -EXACT, np.inf),
+        ("lemma 2: exponent in k of the largest grad.w_perp / (|w_perp|^2 log(k)^3)",
+         "O(1): at most 0", _exponent("lemma2_ratio"), -np.inf, EXACT),
+        (f"lemma 3: least grad_b while w.w* and the error are large{_UPPER}", "above 0",
+         _number("lemma3_least", np.min, upper=True), 0.0, np.inf),
+        (f"lemma 3: exponent in k of that least grad_b{_UPPER}", "Omega(1): at least 0",
+         _exponent("lemma3_least", upper=True), -EXACT, np.inf),
+        (f"exponent in k of log(k)^4 w.w* where b starts to fall{_UPPER}", "O(1): at most 0",
+         _exponent("onset_ratio", upper=True), -np.inf, EXACT),
+        ("largest k b / (w.w*)", "at most Theta(1)",
+         _number("bias_ratio", np.max), -EXACT, SAME_ORDER + EXACT),
+    ]
+    # fmt: on
+    claims = [
+        Claim(
+            item=item,
+            paper=paper,
+            statistic=statistic,
+            ours=ours,
+            above=above,
+            below=below,
+            conditions=_CONDITIONS,
+        )
+        for item, paper, (statistic, ours), above, below in table
+    ]
+    return [*claims, *map(_first_k, PROOF_LEAST)]
+
+
+def _flow_arrives(runs: Runs) -> str:
+    rows = runs.finished
+    reached = len(rows) and bool(rows.loc[rows["k"].idxmax(), "reached"])
+    return "" if reached else "it does not"
+
+
+_CONDITIONS = (
+    Condition("the flow at the largest k reaches the error", _flow_arrives),
+    enough("k", LEAST_POINTS, f"{LEAST_POINTS} k or more"),
+)
 
 
 def _rows(runs: Runs, upper: bool) -> pd.DataFrame:
@@ -244,7 +308,7 @@ def _draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the lemmas' numbers for every k, the claims and the figure."""
     results = results.assign(k=results.get("k", config.k))
     done = results[results["status"] == "ok"]
@@ -269,70 +333,3 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
 
 
 EXPERIMENT = Experiment(run=run, report=make_report, on_host=lambda config: True)
-
-
-# --- claims -------------------------------------------------------------------------------------
-
-# "Theta(1)": a quantity that varies by less than this factor while k grows.
-SAME_ORDER = 2.0
-# Sizes of -grad.w*, 1/2 at the start, for which the report has the first k.
-PROOF_LEAST = (0.0, 0.1, 0.25)
-# Numbers of the population are exact: an exponent this near 0 is 0.
-EXACT = 1e-9
-
-_UPPER = ", upper half of the k"
-_PROOF = "lemma 1, H = 2 C2: "
-
-
-def make_claims() -> list[Claim]:
-    """Returns the lemmas' statements."""
-    # Item, the paper's statement, statistic with our number, ends of the range.
-    # fmt: off
-    table = [
-        ("lemma 1: least -grad.w* while w.w* is small", "above 0",
-         _number("lemma1_least", np.min), 0.0, np.inf),
-        ("lemma 1: largest over least -grad.w*, all k", "Theta(1)",
-         _spread("lemma1_least", "lemma1_most"), 0.0, SAME_ORDER),
-        (f"{_PROOF}least -grad.w* while w.w* is small{_UPPER}", "above 0",
-         _number("lemma1_proof_least", np.min, upper=True), 0.0, np.inf),
-        (f"{_PROOF}largest over least -grad.w*{_UPPER}", "Theta(1)",
-         _spread("lemma1_proof_least", "lemma1_proof_most", upper=True), 0.0, SAME_ORDER),
-        ("lemma 2: least grad.w_perp / |w_perp|^2", "0 or more",
-         _number("lemma2_least", np.min), -EXACT, np.inf),
-        ("lemma 2: exponent in k of the largest grad.w_perp / (|w_perp|^2 log(k)^3)",
-         "O(1): at most 0", _exponent("lemma2_ratio"), -np.inf, EXACT),
-        (f"lemma 3: least grad_b while w.w* and the error are large{_UPPER}", "above 0",
-         _number("lemma3_least", np.min, upper=True), 0.0, np.inf),
-        (f"lemma 3: exponent in k of that least grad_b{_UPPER}", "Omega(1): at least 0",
-         _exponent("lemma3_least", upper=True), -EXACT, np.inf),
-        (f"exponent in k of log(k)^4 w.w* where b starts to fall{_UPPER}", "O(1): at most 0",
-         _exponent("onset_ratio", upper=True), -np.inf, EXACT),
-        ("largest k b / (w.w*)", "at most Theta(1)",
-         _number("bias_ratio", np.max), -EXACT, SAME_ORDER + EXACT),
-    ]
-    # fmt: on
-    claims = [
-        Claim(
-            item=item,
-            paper=paper,
-            statistic=statistic,
-            ours=ours,
-            above=above,
-            below=below,
-            conditions=_CONDITIONS,
-        )
-        for item, paper, (statistic, ours), above, below in table
-    ]
-    return [*claims, *map(_first_k, PROOF_LEAST)]
-
-
-def _flow_arrives(runs: Runs) -> str:
-    rows = runs.finished
-    reached = len(rows) and bool(rows.loc[rows["k"].idxmax(), "reached"])
-    return "" if reached else "it does not"
-
-
-_CONDITIONS = (
-    Condition("the flow at the largest k reaches the error", _flow_arrives),
-    enough("k", LEAST_POINTS, f"{LEAST_POINTS} k or more"),
-)

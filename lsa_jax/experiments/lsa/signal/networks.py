@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key
@@ -43,6 +42,7 @@ from jaxtyping import Array, Float, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lsa.patch_cnn import patch_cnn, soft_threshold
 from lsa_jax.experiments.lsa.sparse_signal import sample, sample_unaligned, sparse_signal
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training.losses import logistic
 
 # Random streams of a batch's key: active rows, their noise, and noise across the filters' plane.
@@ -255,12 +255,12 @@ TWO_FILTERS = Network(
 )
 
 
-def make_network(config: ml_collections.ConfigDict) -> Network:
+def make_network(config: Config) -> Network:
     """Returns the network that the settings describe."""
     return TWO_FILTERS if config.separate_filters else ONE_FILTER
 
 
-def signal_vector(config: ml_collections.ConfigDict) -> Float[np.ndarray, " d"]:
+def signal_vector(config: Config) -> Float[np.ndarray, " d"]:
     """Returns w*, or with several features their sum over its length."""
     if config.stride is None:
         return np.eye(1, config.d, dtype=np.float32)[0]
@@ -276,9 +276,7 @@ def spread_features(num_features: int, d: int) -> Float[np.ndarray, "r d"]:
     return np.pad(features, ((0, 0), (0, d - num_features)))
 
 
-def draw_examples(
-    config: ml_collections.ConfigDict, key: Key[Array, ""], sigma: Float[Array, ""]
-) -> Dataset:
+def draw_examples(config: Config, key: Key[Array, ""], sigma: Float[Array, ""]) -> Dataset:
     """Draws a minibatch of the distribution that the settings describe, every row of it."""
     if config.stride is not None:
         distribution = sparse_signal(config.k, config.d, sigma, features=signal_vector(config))
@@ -288,7 +286,7 @@ def draw_examples(
     return sample(key, config.batch_size, distribution)
 
 
-def make_sampler(config: ml_collections.ConfigDict) -> Sampler:
+def make_sampler(config: Config) -> Sampler:
     """Returns the sampler of the settings, of minibatches of their size."""
     if config.sampler == "shortcut":
         sizes = {"k": config.k, "num_examples": config.batch_size}

@@ -28,7 +28,6 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import ml_collections
 import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
@@ -36,6 +35,7 @@ from scipy.special import ndtr, wofz
 
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.sweep.fields import Config
 
 # 1 / sinh(pi t) is below float64's resolution from here on.
 _LAST_FREQUENCY = 12.0
@@ -203,6 +203,8 @@ def _above(g: float, threshold: float) -> float:
     return float(tail if g > 0 else passes - tail)
 
 
+# --- Algorithm 1 on the population loss, and its limit of small steps ---------------------------
+
 # A smaller |w_perp| counts as none: far below c it no longer matters, and it must not underflow.
 _SMALLEST_LOG = -300.0
 _SMALLEST = math.exp(_SMALLEST_LOG)
@@ -293,13 +295,13 @@ class PopulationFlow(NamedTuple):
     reached: bool
 
 
-def bias_rate_ratio(config: ml_collections.ConfigDict) -> float:
+def bias_rate_ratio(config: Config) -> float:
     """Returns eta_b / eta_w of the settings; None stands for the paper's 1 / k."""
     ratio = config.bias_learning_rate_ratio
     return 1 / config.k if ratio is None else ratio
 
 
-def flow_to_target(config: ml_collections.ConfigDict) -> tuple[PopulationFlow, float]:
+def flow_to_target(config: Config) -> tuple[PopulationFlow, float]:
     """Follows the recursion's limit of small steps from a typical start, until an error is reached.
 
     d(c, |w_perp|, b)/dt is minus the population gradient, in b times the ratio of the rates; a step

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -25,6 +24,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
 from lsa_jax.reporting.statistics import value
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 # A rank correlation counts as "they grow together" above this.
 TOGETHER = 0.9
@@ -141,7 +141,7 @@ _POPULATION_NOTE = (
 )
 
 
-def population(config: ml_collections.ConfigDict, table: pd.DataFrame) -> pd.DataFrame:
+def population(config: Config, table: pd.DataFrame) -> pd.DataFrame:
     """Returns Algorithm 1 on the population loss, at the settings and steps of the runs.
 
     One row an evaluation, with the swept settings and the measures; no rows where
@@ -228,7 +228,7 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
     return figure
 
 
-def _part(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def _part(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the report on runs that share their network and their distribution."""
     results = results.assign(seed=results.get("seed", config.seed))
     names = [*_names(results), "seed"]
@@ -251,7 +251,7 @@ def _part(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Pat
     )
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns trajectories, their table, claims and figure; a part for each swept extension."""
     swept = [name for name in _EXTENSIONS if name in results]
     if not swept:

@@ -9,7 +9,6 @@ import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ml_collections
 import numpy as np
 import pandas as pd
 import scipy.stats
@@ -23,6 +22,7 @@ from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 # Nothing is shown of how a quantity grows over fewer k.
 LEAST_POINTS = 3
@@ -127,6 +127,8 @@ def reached_from(k: _Numbers, reached: _Numbers) -> float | None:
     above = k[k > missed.max(initial=-np.inf)]
     return float(above.min()) if len(above) else None
 
+
+# --- claims -------------------------------------------------------------------------------------
 
 LARGEST_EXPONENT = 1.0
 # An exponent is fitted to k from so many times k0 on: near k0 the steps diverge, whatever the
@@ -254,6 +256,8 @@ def fit_of(course: pd.DataFrame) -> PowerLaw | None:
     return fit_power_law(rows["k"], rows["steps_taken"])
 
 
+# --- tables and figure --------------------------------------------------------------------------
+
 _NOTE = (
     "Steps until the exact error is at most {target:g}, at learning rate {rate:g}: on minibatches "
     "of {batch} fresh examples (means over seeds ± their standard deviation, to within {every} "
@@ -326,7 +330,7 @@ def _draw(done: pd.DataFrame, samples_per_step: int) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns steps and samples for every k, the fits, the claims and the figure."""
     del workdir
     done = results[results["status"] == "ok"]
