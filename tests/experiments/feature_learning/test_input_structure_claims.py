@@ -1,7 +1,6 @@
 """Claims and report on students, on best sizes, and on the teacher that algorithm 1 chooses."""
 
 import itertools
-import json
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from lsa_jax.experiments.feature_learning.input_structure.claims import (
 )
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
+from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import binomial_error
@@ -203,13 +203,11 @@ def test_the_teacher_s_size_is_that_of_algorithm_1_in_every_seed(chosen, status)
 def report_of(tmp_path):
     """Returns a function of a configuration and results to their report."""
     parts = {"test_labelled_part": 0.9, "test_injected_part": 0.6, "test_accuracy": 0.75}
-    lines = "".join(json.dumps({"step": step, **parts}) + "\n" for step in (0, 5))
+    course = [{"step": step, **parts} for step in (0, 5)]
 
     def made(config, rows):
         for run in rows["id"]:
-            folder = tmp_path / "runs" / run
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "metrics.jsonl").write_text(lines)
+            files.write_run(tmp_path, run, {"id": run, "status": "ok"}, course)
         rows = rows.assign(parameters=10 * rows["size"], train_loss=0.1, least_used_class=0.05)
         return make_report(config, rows, tmp_path)
 

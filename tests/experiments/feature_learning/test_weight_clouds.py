@@ -14,7 +14,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.learners import batch_rows
 from lsa_jax.experiments.feature_learning.weight_clouds import experiment
 from lsa_jax.experiments.feature_learning.weight_clouds.experiment import CloudState, WeightClouds
-from lsa_jax.experiments.feature_learning.weight_clouds.report import make_claims
+from lsa_jax.experiments.feature_learning.weight_clouds.report import make_claims, make_report
 from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
@@ -149,8 +149,10 @@ def finished(tmp_path_factory):
 
 
 def test_a_run_has_the_measures_of_its_last_step_and_its_start(finished, tmp_path):
-    _, folder, results = finished
+    config, folder, results = finished
     assert (results["status"] == "ok").all() and len(results) == 4
+    figures = make_report(config, results, folder).figures
+    assert [len(figures[name]().axes) for name in ("weights", "weights_0.5")] == [3, 3]
     for row in results.to_dict("records"):
         course = [r for r in files.read_metrics(folder, row["id"]) if "step" in r]
         assert [r["step"] for r in course] == [0, 2, 5]

@@ -1,6 +1,5 @@
 """Theorem 1: where runs end, power laws and growths, and decisions on made-up steps."""
 
-import json
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -22,6 +21,7 @@ from lsa_jax.experiments.lsa.signal_scaling.report import (
 )
 from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
@@ -67,8 +67,7 @@ def test_a_run_ends_at_the_first_evaluation_whose_exact_error_is_small_enough(fi
     runs = results[results["learner"] == "sgd"]
     assert runs["reached"].all()
     for row in runs.to_dict("records"):
-        lines = (directory / "runs" / row["id"] / "metrics.jsonl").read_text().splitlines()
-        history = [json.loads(line) for line in lines]
+        history = files.read_metrics(directory, row["id"])
         errors = [
             misclassification(r["w_dot_wstar"], r["w_perp_norm"], r["b"], noise_std(12, 0.3), 12)
             for r in history
