@@ -27,7 +27,7 @@ from lsa_jax.experiments.feature_learning.networks import truncated_relu
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import Claim, decide_all
 from lsa_jax.reporting.conditions import shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -293,11 +293,8 @@ def _table(fine: pd.DataFrame) -> pd.DataFrame:
 
 def _draw(fine: pd.DataFrame) -> Any:
     """Draws test accuracy and hinge loss against N, one column of panels a case."""
-    import matplotlib.pyplot as plt
-
     cases = list(fine.groupby(["num_patterns", "k"]))
-    size = {"figsize": (4.5 * len(cases), 6), "layout": "constrained", "sharex": "col"}
-    figure, axes = plt.subplots(2, len(cases), squeeze=False, **size)
+    figure, axes = subplots(2, len(cases), 4.5, 3, sharex="col")
     for column, ((d, k), rows) in zip(axes.T, cases, strict=True):
         for name, (label, color) in _LINES.items():
             own = rows[rows["learner"] == name]
@@ -308,7 +305,6 @@ def _draw(fine: pd.DataFrame) -> Any:
         column[0].set(title=f"D = {d}, k = {k}", ylabel="test accuracy", ylim=(0.45, 1.02))
         column[1].set(xscale="log", xlabel="features, N", ylabel="test hinge loss")
         column[0].legend(frameon=False, fontsize="small")
-    tidy(*axes.flat)
     return figure
 
 

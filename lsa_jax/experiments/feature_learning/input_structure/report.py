@@ -19,7 +19,7 @@ from lsa_jax.experiments.feature_learning.input_structure.claims import (
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
@@ -85,15 +85,10 @@ def _size_table(config: Config, runs: Runs) -> pd.DataFrame:
 
 def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     """Returns a figure of so many panels, `_MOST_COLUMNS` a row, and their axes."""
-    import matplotlib.pyplot as plt
-
     columns = min(count, _MOST_COLUMNS)
-    rows = -(-count // columns)
-    size = (width * columns, height * rows)
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    figure, axes = subplots(-(-count // columns), columns, width, height)
     for axis in axes.flat[count:]:
         axis.set_axis_off()
-    tidy(*axes.flat[:count])
     return figure, list(axes.flat[:count])
 
 

@@ -19,7 +19,7 @@ from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.experiments.feature_learning.pictures import draw_pictures, table_of_pictures
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
@@ -76,9 +76,7 @@ def _tables(config: Config, runs: Runs) -> list[tuple[str, pd.DataFrame]]:
 
 def _draw_curves(curves: pd.DataFrame) -> Any:
     """Draws mean test accuracy against updates: solid with structure, dashed without."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 6, 4)
     for name, rows in curves.groupby("row", sort=False) if len(curves) else ():
         learner, structured, heading, _ = ROWS[name]
         if learner in _COLORS:
@@ -86,7 +84,6 @@ def _draw_curves(curves: pd.DataFrame) -> Any:
             accuracy = 100 * rows["test_accuracy"]
             draw_mean(axis, accuracy, rows["step"], limits=(0, 100), label=heading, **style)
     axis.set(xlabel="updates", ylabel="test accuracy (%)")
-    tidy(axis)
     axis.legend(frameon=False, fontsize="small")
     return figure
 

@@ -29,7 +29,7 @@ from lsa_jax.experiments.lazy_rich.digits import TRAIN, DigitsTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, decide_all
 from lsa_jax.reporting.conditions import enough, shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic
@@ -212,13 +212,8 @@ def _table(runs: Runs) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Any:
     """Draws the change of each layer against width: rows are update rules, columns names."""
-    import matplotlib.pyplot as plt
-
     rules, names = (list(table[key].unique()) for key in _KEYS)
-    size = (4 * len(names), 3.3 * len(rules))
-    figure, grid = plt.subplots(
-        len(rules), len(names), figsize=size, layout="constrained", squeeze=False, sharey="row"
-    )
+    figure, grid = subplots(len(rules), len(names), 4, 3.3, sharey="row")
     for rule, axes in zip(rules, grid, strict=True):
         for name, axis in zip(names, axes, strict=True):
             own = table[(table["optimizer"] == rule) & (table["parameterization"] == name)]
@@ -228,7 +223,6 @@ def draw(table: pd.DataFrame) -> Any:
                 draw_mean(axis, own[layer], own["width_factor"], **style)
             mark_logarithmic(axis, own["width_factor"])
             axis.set(yscale="log", title=f"{LABELS[name]}, {rule}", xlabel="width factor")
-            tidy(axis)
         axes[0].set_ylabel("change of activations (r.m.s.)")
     grid[0, 0].legend(frameon=False, fontsize=8)
     return figure

@@ -20,7 +20,7 @@ from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import Claim, decide_all
 from lsa_jax.reporting.conditions import above_chance, enough, shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
@@ -239,9 +239,7 @@ def _table(table: pd.DataFrame, dial: str, against: str) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Any:
     """Draws accuracy and measures against both dials; bands are ± 1 standard deviation."""
-    import matplotlib.pyplot as plt
-
-    figure, grid = plt.subplots(2, len(_PANELS), figsize=(17, 6.6), layout="constrained")
+    figure, grid = subplots(2, len(_PANELS), 3.4, 3.3)
     for axes, (dial, against, label) in zip(grid, _DIALS, strict=True):
         rows = table[(table["dial"] == dial) & (table["learner"] == "network")]
         for axis, (column, factor, words, scale) in zip(axes, _PANELS, strict=True):
@@ -251,7 +249,6 @@ def draw(table: pd.DataFrame) -> Any:
                 draw_mean(axis, factor * own[column], own[against], **style)
             mark_logarithmic(axis, rows[against])
             axis.set(yscale=scale, xlabel=label, ylabel=words)
-            tidy(axis)
     for learner, dashes, words in (
         ("linearized", "--", "linearised, trained likewise"),
         ("ntk_finite", ":", "NTK at the start, exact"),

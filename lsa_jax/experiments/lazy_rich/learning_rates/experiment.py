@@ -23,7 +23,7 @@ from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.reporting.claims import Claim, Condition, decide_all
 from lsa_jax.reporting.conditions import enough, shown
-from lsa_jax.reporting.curves import tidy
+from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
@@ -223,16 +223,13 @@ def _table(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Any:
     """Draws the loss against the rate, a curve a width, a panel a parameterisation."""
-    import matplotlib.pyplot as plt
+    from matplotlib import colormaps
 
     names = list(table["parameterization"].unique())
-    size = (4.6 * len(names), 3.8)
-    figure, axes = plt.subplots(
-        1, len(names), figsize=size, layout="constrained", sharey=True, squeeze=False
-    )
+    figure, (axes,) = subplots(1, len(names), 4.6, 3.8, sharey=True)
     widths = sorted(table["width_factor"].unique())
-    colors = plt.colormaps["viridis"](np.linspace(0.0, 0.9, len(widths)))
-    for axis, name in zip(axes[0], names, strict=True):
+    colors = colormaps["viridis"](np.linspace(0.0, 0.9, len(widths)))
+    for axis, name in zip(axes, names, strict=True):
         for width, color in zip(widths, colors, strict=True):
             own = table[(table["parameterization"] == name) & (table["width_factor"] == width)]
             # A rate at which a seed fails has no mean.
@@ -242,9 +239,8 @@ def draw(table: pd.DataFrame) -> Any:
             axis.plot(means.index, means, **style)
         axis.set_xscale("log", base=2)
         axis.set(yscale="log", xlabel="learning rate", title=LABELS[name])
-        tidy(axis)
-    axes[0, 0].set_ylabel("training loss at the end")
-    axes[0, 0].legend(frameon=False, title="width factor", fontsize=8)
+    axes[0].set_ylabel("training loss at the end")
+    axes[0].legend(frameon=False, title="width factor", fontsize=8)
     return figure
 
 

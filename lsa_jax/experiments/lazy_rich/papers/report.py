@@ -19,7 +19,7 @@ from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, SETTI
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import Claim, Condition, decide_all
 from lsa_jax.reporting.conditions import shown
-from lsa_jax.reporting.curves import PALETTE, tidy
+from lsa_jax.reporting.curves import PALETTE, subplots
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic
@@ -169,9 +169,7 @@ def _table(runs: Runs, tasks: tuple[str, ...], claims: list[Row]) -> pd.DataFram
 
 def _draw(fine: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
     """Draws the scores of all learners, a row of points a task; bars are ± 1 deviation."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(7, 0.8 * len(tasks) + 1.2), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 7, 0.8 * len(tasks) + 1.2)
     for place, (learner, label) in enumerate(LEARNERS.items()):
         values = [_scores(fine[fine["task"] == task], learner) for task in tasks]
         heights = np.arange(len(tasks)) + 0.14 * (place - 2)
@@ -187,7 +185,6 @@ def _draw(fine: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
     axis.set_yticks(range(len(tasks)), [TASKS[task].replace(" (", "\n(") for task in tasks])
     axis.set(xlabel="test accuracy, or variance explained (%)")
     axis.invert_yaxis()
-    tidy(axis)
     axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 

@@ -26,7 +26,7 @@ from lsa_jax.models.model import Model, accepted
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, decide_all
 from lsa_jax.reporting.conditions import above_chance
-from lsa_jax.reporting.curves import tidy
+from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import value
@@ -180,15 +180,14 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
 
 def _draw(table: pd.DataFrame) -> Any:
     """Draws each layer's mean over seeds against the epoch, one panel a noise level."""
-    import matplotlib.pyplot as plt
+    from matplotlib import colormaps
 
     noises = table["noise"].unique()
-    size = (5.5 * len(noises), 3.8)
-    figure, axes = plt.subplots(1, len(noises), figsize=size, layout="constrained", squeeze=False)
-    for axis, noise in zip(axes[0], noises, strict=True):
+    figure, (axes,) = subplots(1, len(noises), 5.5, 3.8)
+    for axis, noise in zip(axes, noises, strict=True):
         rows = table[table["noise"] == noise]
         layers = rows["layer"].unique()
-        colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(layers)))
+        colors = colormaps["viridis"](np.linspace(0, 0.9, len(layers)))
         for layer, color in zip(layers, colors, strict=True):
             means = rows[rows["layer"] == layer].groupby("epoch")["active_percent"].mean()
             style = {"color": "black", "linewidth": 2.5} if layer == MEAN else {"color": color}
@@ -196,8 +195,7 @@ def _draw(table: pd.DataFrame) -> Any:
         title = f"noise {noise:g}" if len(noises) > 1 else ""
         axis.set(xlabel="epoch", ylabel="active neurons (%)", title=title)
         axis.set_ylim(bottom=0)
-        tidy(axis)
-    axes[0, -1].legend(frameon=False, fontsize="small")
+    axes[-1].legend(frameon=False, fontsize="small")
     return figure
 
 

@@ -16,7 +16,7 @@ import scipy.stats
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS
 from lsa_jax.reporting.claims import Claim, Condition, decide_all
 from lsa_jax.reporting.conditions import shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error, share_ends
@@ -216,9 +216,7 @@ def _claims(runs: Runs) -> list[Row]:
 
 def _draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
     """Draws test error against m, one line a k; bands are ± 1 std; the network is dashed."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 5.5, 3.8)
     for place, (k, rows) in enumerate(kernels.groupby("k")):
         color = PALETTE[place % len(PALETTE)]
         style = {"color": color, "label": f"k = {k}", "marker": "o", "markersize": 4}
@@ -229,7 +227,6 @@ def _draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
     axis.axhline(BOUND, color="grey", linestyle=":", label="bound of theorem 2")
     axis.set_xscale("log", base=2)
     axis.set(xlabel="filters of the kernel, m", ylabel="test error", ylim=(-0.01, 0.5))
-    tidy(axis)
     axis.legend(frameon=False, fontsize="small")
     return figure
 

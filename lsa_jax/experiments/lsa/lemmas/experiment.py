@@ -30,7 +30,7 @@ from lsa_jax.experiments.lsa.signal_scaling.report import (
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, Condition, decide_all
 from lsa_jax.reporting.conditions import enough
-from lsa_jax.reporting.curves import tidy
+from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
@@ -279,13 +279,13 @@ _NOTE = (
 
 def _draw(table: pd.DataFrame) -> Any:
     """Draws the gradient's three components against w.w*, a line for each k."""
-    import matplotlib.pyplot as plt
+    from matplotlib import colormaps
 
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure, (axes,) = subplots(1, 3, 4, 3.6)
     ks = sorted(table["k"].unique())
     for place, k in enumerate(ks):
         rows = table[table["k"] == k]
-        color = plt.cm.viridis(place / max(len(ks) - 1, 1))
+        color = colormaps["viridis"](place / max(len(ks) - 1, 1))
         label = f"k = {k}" if place in (0, len(ks) // 2, len(ks) - 1) else None
         log_k, c = math.log(k), rows["w_dot_wstar"]
         rate = rows["grad_w_perp"] / rows["w_perp_norm"]
@@ -300,7 +300,6 @@ def _draw(table: pd.DataFrame) -> Any:
     for axis, (xlabel, title) in zip(axes, titles, strict=True):
         axis.set(xscale="log", xlabel=xlabel, title=title)
         axis.axhline(0, color="black", linewidth=0.6)
-        tidy(axis)
     axes[1].set_yscale("log")
     axes[2].set_yscale("symlog", linthresh=0.1)
     if ks:

@@ -20,7 +20,7 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.conditions import above_chance, fitted
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.grades import Answer, grade
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.report import Report, Row
@@ -133,24 +133,20 @@ def _draw_lines(axis: Any, table: pd.DataFrame, y: pd.Series, x: str, **labels: 
         style = {"color": colors[series], "label": series, "marker": "o", "markersize": 4}
         draw_mean(axis, y[rows.index], rows[x], **style)
     axis.set(**labels)
-    tidy(axis)
 
 
 def _draw_curves(table: pd.DataFrame, label: str) -> Any:
     """Draws test accuracy and percentage retained against the level, one row an arrangement."""
-    import matplotlib.pyplot as plt
-
     names = list(table["arrangement"].unique())
-    size = (9, 3.6 * len(names) + 0.4)
-    figure, grid = plt.subplots(len(names), 2, figsize=size, layout="constrained", squeeze=False)
-    panels = (
+    figure, grid = subplots(len(names), 2, 4.5, 3.8)
+    quantities = (
         (100 * table["test_accuracy"], "test accuracy (%)"),
         (table["retained"], "% retained"),
     )
     handles: dict[str, Any] = {}
     for name, axes in zip(names, grid, strict=True):
         rows = table[table["arrangement"] == name]
-        for axis, (y, quantity) in zip(axes, panels, strict=True):
+        for axis, (y, quantity) in zip(axes, quantities, strict=True):
             words = {"xlabel": label, "ylabel": quantity, "title": name}
             _draw_lines(axis, rows, y, "level", ylim=(0, 103), **words)
             handles |= {line.get_label(): line for line in axis.get_lines()}
@@ -203,9 +199,7 @@ def _on_examples(
 
 def _draw_learning(fine: pd.DataFrame) -> Any:
     """Draws test accuracy against the number of examples."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 6, 4)
     labels = {"xlabel": "training examples", "ylabel": "test accuracy (%)", "xscale": "log"}
     _draw_lines(axis, fine, 100 * fine["test_accuracy"], "num_train", **labels)
     counts = sorted(fine["num_train"].unique())
@@ -265,9 +259,7 @@ def _draw_updates(
     after: pd.DataFrame, others: pd.DataFrame, published: numbers.Published | None
 ) -> Any:
     """Draws test accuracy against the number of updates; other learners' is a dashed line."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 6, 4)
     labels = {"xlabel": "updates", "ylabel": "test accuracy (%)"}
     _draw_lines(axis, after, 100 * after["accuracy"], "update", **labels)
     axis.set_xticks(sorted(after["update"].unique()))

@@ -18,7 +18,7 @@ from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, decide_all
 from lsa_jax.reporting.conditions import shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
@@ -199,9 +199,7 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
 
     The trajectories on the population loss are dotted black lines.
     """
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure, (axes,) = subplots(1, 3, 4, 3.6)
     curves = (
         (axes[0], "w_dot_wstar", "-", "w·w*"),
         (axes[0], "b", "--", "b"),
@@ -222,7 +220,6 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
     titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlabel="step", title=title)
-        tidy(axis)
     if axes[0].lines:
         axes[0].legend(frameon=False)
     return figure

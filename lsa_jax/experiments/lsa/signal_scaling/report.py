@@ -17,7 +17,7 @@ from jaxtyping import Shaped
 from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
 from lsa_jax.reporting.claims import Claim, Condition, decide_all
 from lsa_jax.reporting.conditions import unless_refuted
-from lsa_jax.reporting.curves import PALETTE
+from lsa_jax.reporting.curves import PALETTE, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
@@ -300,9 +300,7 @@ def _draw(done: pd.DataFrame, samples_per_step: int) -> Any:
 
     Crosses at the top are k at which the error is not reached.
     """
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 5), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 6, 5)
     scales = sorted(done["noise_scale"].unique())
     reached = done[done["reached"].astype(bool)]
     top = 3 * reached["steps_taken"].max() if len(reached) else 1.0
@@ -323,8 +321,6 @@ def _draw(done: pd.DataFrame, samples_per_step: int) -> Any:
     axis.secondary_yaxis(
         "right", functions=(lambda s: s * samples_per_step, lambda n: n / samples_per_step)
     ).set_ylabel("samples")
-    axis.grid(alpha=0.3)
-    axis.spines[["top"]].set_visible(False)
     if axis.lines:
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
