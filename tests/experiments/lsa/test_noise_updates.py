@@ -50,9 +50,6 @@ def test_every_update_stands_beside_the_published_one_and_others_at_update_0():
     assert rows.loc[MACHINE].tolist() == expected
     assert rows.loc[NETWORK].tolist() == ["70.00", "", "", ""]  # one of two failed
     assert rows.loc["published"].tolist() == [f"{p:.1f}" for p in PUBLISHED[ITEM].percent]
-    (_, times) = found.tables[1]
-    assert times["seconds"].tolist()[0] == "4.0" and times["images"].tolist() == [4000, 4000]
-    assert PUBLISHED[ITEM].source in found.notes[1]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +134,5 @@ def test_a_learning_curve_has_a_column_a_number_of_examples():
     rows = table.set_index("series")
     assert rows.loc[NETWORK].tolist() == ["31.00 ± 1.41", "91.00 ± 1.41"]
     assert rows.loc[LEARNERS["ntk_finite"].label].tolist() == ["", "41.00 ± 1.41"]
-    assert table["series"].tolist()[0] == LEARNERS["ntk_trained"].label  # as they came
-    assert measured["num_train"].tolist() == [2000, 10_000]
     assert [float(cell.split()[0]) for cell in measured["kernel_distance"]] == [0.25, 0.5]
     assert found.notes[0].startswith("Answer: ") and "1,000 test images of 10" in found.notes[1]
