@@ -51,7 +51,7 @@ def check_lemmas(config: Config, course: pd.DataFrame) -> dict[str, float]:
 
     Args:
         config: of the point.
-        course: one row a time, with the entries of `signal.descent.measure`.
+        course: one row a time, with the entries of `signal.population.measure`.
 
     Returns:
         `lemma1_least`, `lemma1_most`: range of -grad . w* while |w.w*| <= H / log(k)^4.
