@@ -114,7 +114,13 @@ def one_seed(folder):
     files.write_json(folder / "config.json", record)
 
 
-@pytest.mark.parametrize("spoil", [equal_seeds, dropped_runs, one_seed])
+def begun(folder):
+    """The first run alone has finished: other learners' settings are no columns of the results."""
+    for run in [*runs_of(folder)][1:]:
+        shutil.rmtree(files.run_directory(folder, run))
+
+
+@pytest.mark.parametrize("spoil", [equal_seeds, dropped_runs, one_seed, begun])
 @pytest.mark.parametrize("kind", RECORDS)
 def test_spoiled_seeds_show_nothing(kind, spoil, tmp_path):
     kept.unpack(GALLERY / RECORDS[kind].folder / RECORDS[kind].results, tmp_path / "sweep")

@@ -17,6 +17,21 @@ def tidy(*axes: Any) -> None:
         axis.spines[["top", "right"]].set_visible(False)
 
 
+def subplots(
+    rows: int, columns: int, width: float, height: float, **options: Any
+) -> tuple[Any, Any]:
+    """Returns a figure of tidy panels, each of this size in inches, and its axes [rows, columns].
+
+    Options are those of `pyplot.subplots`.
+    """
+    import matplotlib.pyplot as plt  # seconds of import, which figures alone need
+
+    size = {"figsize": (width * columns, height * rows), "layout": "constrained"}
+    figure, axes = plt.subplots(rows, columns, squeeze=False, **size, **options)
+    tidy(*axes.flat)
+    return figure, axes
+
+
 def draw_mean(
     axis: Any,
     values: pd.Series,

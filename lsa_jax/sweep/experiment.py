@@ -14,6 +14,9 @@ from lsa_jax.reporting.report import Report
 from lsa_jax.sweep.conditions import digest
 from lsa_jax.sweep.points import Point, group_points
 
+# Called with the fraction of a group that is done.
+Progress = Callable[[float], None]
+
 # Below a group's directory: what is worth nothing once the group's results are stored. The sweep
 # removes it then.
 SCRATCH = "scratch"
@@ -121,7 +124,7 @@ class Experiment(NamedTuple):
             published records are made again.
     """
 
-    run: Callable[[list[Point], Any, Path, Callable[[float], None]], list[Outcome]]
+    run: Callable[[list[Point], Any, Path, Progress], list[Outcome]]
     report: Callable[[ml_collections.ConfigDict, pd.DataFrame, Path], Report]
     load: Callable[[list[Point], Path | None], Any] = no_data
     varying: Collection[str] | Callable[[ml_collections.ConfigDict], Collection[str]] = ()

@@ -15,6 +15,9 @@ from lsa_jax.checks import Kind, integer, is_number, one_of, optional, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_NETWORKS, OF_WEIGHTS
 
+# A configuration, or a section of one; nested, and locked once its fields are set.
+Config = ml_collections.ConfigDict
+
 
 class Field(NamedTuple):
     """One setting: its default, what it accepts, and one line on what it means."""

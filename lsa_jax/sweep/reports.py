@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ml_collections
+import numpy as np
 import pandas as pd
 
 from lsa_jax.errors import InputError
@@ -26,7 +27,10 @@ def make_report(
     failed = int((results["status"] == "failed").sum())
     if failed == len(results):
         return Report(config.title, [], [], {}, notes=["All runs failed: nothing is claimed."])
-    report = load_experiment(config.experiment).report(config, results, workdir)
+    # A sweep under way may lack all runs of a learner, and with them the settings of its own.
+    swept = dict.fromkeys(name.split(".")[-1] for point in points for name in point.settings)
+    known = results.assign(**{name: np.nan for name in swept if name not in results})
+    report = load_experiment(config.experiment).report(config, known, workdir)
     report = report._replace(claims=_of_tests(report.claims, workdir))
     varying = [name.split(".")[-1] for name in points[0].settings]
     return with_measures(report, workdir, results, varying)
