@@ -20,7 +20,7 @@ import pandas as pd
 
 from lsa_jax.checks import is_number
 from lsa_jax.errors import InputError, StorageError
-from lsa_jax.reporting.measure_names import is_measured_alone
+from lsa_jax.reporting.courses import is_measured_alone
 
 
 @contextlib.contextmanager

@@ -10,8 +10,7 @@ from lsa_jax.experiments.feature_learning.numbers import (
     GRADIENT_COSINES,
     RESNET_TEST_ACCURACY,
 )
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import above_chance, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, shown
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, mean_of, minus, value
 

@@ -5,8 +5,7 @@ Source: Shi, Wei and Liang (ICLR 2022), theorem 2 and corollary 3.
 
 import ml_collections
 
-from lsa_jax.reporting.claims import Claim
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample
 from lsa_jax.reporting.statistics import accuracy, lowest, minus

@@ -11,8 +11,7 @@ import ml_collections
 
 from lsa_jax.experiments.feature_learning.input_structure.sizes import choice_claims, size_claims
 from lsa_jax.experiments.feature_learning.input_structure.tasks import mixture_parts
-from lsa_jax.reporting.claims import Claim
-from lsa_jax.reporting.conditions import above_chance, shown
+from lsa_jax.reporting.claims import Claim, above_chance, shown
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, minus
 

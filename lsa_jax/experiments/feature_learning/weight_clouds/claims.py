@@ -6,8 +6,7 @@ Source: Shi, Wei and Liang (ICLR 2022), appendices E.3.2 and E.4.
 import ml_collections
 
 from lsa_jax.experiments.feature_learning.pictures import NEAR
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import above_chance, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import value

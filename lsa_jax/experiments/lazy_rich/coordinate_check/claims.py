@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import ml_collections
 import pandas as pd
 
-from lsa_jax.reporting.claims import Claim
-from lsa_jax.reporting.conditions import enough, shown
+from lsa_jax.reporting.claims import Claim, enough, shown
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import mean_of, slope
 

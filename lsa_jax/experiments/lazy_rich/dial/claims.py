@@ -3,8 +3,7 @@
 import ml_collections
 
 from lsa_jax.experiments.lazy_rich.fields import LABELS
-from lsa_jax.reporting.claims import Claim
-from lsa_jax.reporting.conditions import above_chance, enough, shown
+from lsa_jax.reporting.claims import Claim, above_chance, enough, shown
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
 
 # Points of accuracy by which a lazy network may differ from its linearisation.

@@ -17,7 +17,7 @@ from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.dial.report import make_report
 from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, DigitsTask, load
-from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_test
 from lsa_jax.sweep.points import Point

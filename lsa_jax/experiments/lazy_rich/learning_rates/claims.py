@@ -13,8 +13,7 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import enough, shown
+from lsa_jax.reporting.claims import Claim, Condition, enough, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
 from lsa_jax.reporting.statistics import jackknife

@@ -12,8 +12,7 @@ import numpy as np
 import scipy.stats
 
 from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, TASKS
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, Condition, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic
 from lsa_jax.reporting.statistics import minus, value, with_outcomes

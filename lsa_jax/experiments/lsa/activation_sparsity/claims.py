@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from lsa_jax.reporting.claims import Claim
-from lsa_jax.reporting.conditions import above_chance
+from lsa_jax.reporting.claims import Claim, above_chance
 from lsa_jax.reporting.statistics import value
 
 MEAN = "mean of the layers"

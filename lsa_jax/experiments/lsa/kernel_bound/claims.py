@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, Condition, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error, share_ends
 from lsa_jax.reporting.statistics import value

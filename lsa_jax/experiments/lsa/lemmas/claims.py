@@ -18,8 +18,7 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
     fit_power_law,
     reached_from,
 )
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import enough
+from lsa_jax.reporting.claims import Claim, Condition, enough
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 

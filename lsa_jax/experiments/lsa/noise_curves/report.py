@@ -18,8 +18,8 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.series import AXES, arrangement_name, curves, runs_of
 from lsa_jax.reporting.claims import decide_all
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
-from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import mean_and_spread
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from lsa_jax.reporting.conditions import above_chance, fitted
+from lsa_jax.reporting.claims import above_chance, fitted
 from lsa_jax.reporting.grades import Answer, grade
 from lsa_jax.reporting.runs import Runs
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from lsa_jax.reporting.claims import Claim
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
 from lsa_jax.reporting.statistics import value

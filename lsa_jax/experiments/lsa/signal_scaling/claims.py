@@ -15,8 +15,7 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
     growths_of,
     reached_from,
 )
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import unless_refuted
+from lsa_jax.reporting.claims import Claim, Condition, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 
