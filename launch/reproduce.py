@@ -23,7 +23,7 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import gallery, papers, reproduction
-from lsa_jax.sweep import catalog, gallery_pages, locks, publishing
+from lsa_jax.sweep import catalog, locks
 
 _cli.declare("workdir", "data_dir")
 
@@ -69,6 +69,8 @@ def _reproduce(workdir: Path) -> int:
 
 def _publish(folders: list[str | Path]) -> None:
     """Puts finished sweeps into the gallery, renews its reports, and writes its pages."""
+    from lsa_jax.sweep import gallery_pages, publishing
+
     place = Path(_GALLERY.value)
     for line in publishing.publish(place, publishing.finished(folders)):
         print(line, flush=True)
@@ -94,6 +96,8 @@ def _check_flags() -> None:
                     "neither with --gallery=DIR --reports=DIR"
                 )
     if _GALLERY.value:  # raises before sweeps run for hours
+        from lsa_jax.sweep import publishing  # which imports jax
+
         gallery.read(Path(_GALLERY.value))
         publishing.finished(_REPORTS.value)
 
