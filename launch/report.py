@@ -19,7 +19,7 @@ def main() -> None:
     workdir = _cli.workdir()
     config, points = recorded_points(workdir)
 
-    from lsa_jax.sweep.reports import report_sweep
+    from lsa_jax.sweep.run import report_sweep
 
     report_sweep(config, points, workdir)
     _browser.open_page(workdir / "report.html")

@@ -236,7 +236,7 @@ def main() -> None:
     workdir, data_dir = _cli.workdir().absolute(), _cli.data_dir()
 
     # Only now: jax takes seconds to import, and mistakes should not.
-    from lsa_jax.sweep.registry import load_experiment
+    from lsa_jax.sweep.experiment import load_experiment
     from lsa_jax.sweep.run import missing_groups, recorded_sweep
 
     numbers = missing_groups(config, points, workdir)

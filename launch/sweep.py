@@ -71,7 +71,7 @@ def _record(
     config: ml_collections.ConfigDict, points: list[Point], workdir: Path, data_dir: Path | None
 ) -> None:
     """Records the sweep in its folder, once its data are found, and prints the missing groups."""
-    from lsa_jax.sweep.registry import load_experiment
+    from lsa_jax.sweep.experiment import load_experiment
     from lsa_jax.sweep.run import missing_groups, recorded_sweep
 
     experiment = load_experiment(config.experiment)
@@ -121,9 +121,7 @@ def _watching(workdir: Path) -> Iterator["Watch"]:
     if not _PROFILE.value:
         yield logs.Watch(stored=log)
         return
-    from lsa_jax.reporting.profiler import Profiler
-
-    with Profiler(workdir / "profile") as profiler:
+    with logs.Profiler(workdir / "profile") as profiler:
         yield logs.Watch(log, profiler.report)
 
 

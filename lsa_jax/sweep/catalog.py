@@ -76,10 +76,8 @@ def needed_data(
         config: the settings that all points share.
         sweep: the swept settings of each point.
     """
-    found: set[str] = set()
-    for settings in sweep:
-        found.update(_needed_by_point(flatten(config) | dict(settings)))
-    return tuple(sorted(found))
+    shared = flatten(config)
+    return tuple(sorted({name for own in sweep for name in _needed_by_point(shared | dict(own))}))
 
 
 def _needed_by_point(fields: Mapping[str, Any]) -> Iterator[str]:

@@ -18,8 +18,7 @@ from lsa_jax.experiments.feature_learning.numbers import (
 )
 from lsa_jax.experiments.feature_learning.pictures import draw_places
 from lsa_jax.reporting import files, outcomes
-from lsa_jax.reporting.claims import Claim, Condition, decide_all
-from lsa_jax.reporting.conditions import above_chance, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, decide_all, shown
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic

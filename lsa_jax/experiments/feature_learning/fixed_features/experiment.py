@@ -25,8 +25,7 @@ from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS as N
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.networks import truncated_relu
 from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, decide_all
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, decide_all, shown
 from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report

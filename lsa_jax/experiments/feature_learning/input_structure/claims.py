@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.input_structure.settings import mixture_parts
-from lsa_jax.reporting.claims import Claim
-from lsa_jax.reporting.conditions import above_chance, shown
+from lsa_jax.reporting.claims import Claim, above_chance, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus

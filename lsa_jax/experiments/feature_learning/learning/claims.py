@@ -14,8 +14,7 @@ from lsa_jax.experiments.feature_learning.learning.settings import (
     longer_kernels,
 )
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import fitted, shown
+from lsa_jax.reporting.claims import Claim, Condition, fitted, shown
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, highest, minus, value
 from lsa_jax.sweep.fields import Config

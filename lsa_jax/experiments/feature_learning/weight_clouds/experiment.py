@@ -29,7 +29,7 @@ from lsa_jax.experiments.feature_learning.pictures import (
 from lsa_jax.experiments.feature_learning.weight_clouds.report import COUNTS, make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
 from lsa_jax.sweep.fields import Config

@@ -26,8 +26,7 @@ from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS
 from lsa_jax.experiments.lazy_rich.digits import TRAIN, DigitsTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
-from lsa_jax.reporting.claims import Claim, decide_all
-from lsa_jax.reporting.conditions import enough, shown
+from lsa_jax.reporting.claims import Claim, decide_all, enough, shown
 from lsa_jax.reporting.coordinates import FLAT, columns, draw_changes, name_of
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report

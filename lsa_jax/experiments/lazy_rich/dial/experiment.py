@@ -18,10 +18,9 @@ from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES, SETTINGS
 from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, DigitsTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, decide_all
-from lsa_jax.reporting.conditions import above_chance, enough, shown
+from lsa_jax.reporting.claims import Claim, above_chance, decide_all, enough, shown
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
-from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs

@@ -2,7 +2,7 @@
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
-from lsa_jax.reporting.measure_names import NAMES
+from lsa_jax.reporting.courses import NAMES
 from lsa_jax.sweep.fields import (
     Config,
     Field,

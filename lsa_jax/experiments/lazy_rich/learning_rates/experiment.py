@@ -21,8 +21,7 @@ from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.digits import DigitsTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
-from lsa_jax.reporting.claims import Claim, Condition, decide_all
-from lsa_jax.reporting.conditions import enough, shown
+from lsa_jax.reporting.claims import Claim, Condition, decide_all, enough, shown
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs

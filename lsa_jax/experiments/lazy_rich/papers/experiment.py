@@ -20,7 +20,7 @@ from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import POINTS, RIDGE, RUN, PaperTask, stream
-from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.outcomes import Outcomes, of_errors
 from lsa_jax.reporting.samples import binomial_error
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_course, with_test

@@ -17,8 +17,7 @@ import scipy.stats
 
 from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, SETTINGS, TASKS
 from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, Condition, decide_all
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, Condition, decide_all, shown
 from lsa_jax.reporting.curves import PALETTE, subplots
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs

@@ -24,8 +24,7 @@ from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_netwo
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model, accepted
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import Claim, decide_all
-from lsa_jax.reporting.conditions import above_chance
+from lsa_jax.reporting.claims import Claim, above_chance, decide_all
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs

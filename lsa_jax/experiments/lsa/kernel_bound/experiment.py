@@ -33,7 +33,7 @@ from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS as SIGNAL_SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.reporting.measure_names import EXAMPLES, is_measure
+from lsa_jax.reporting.courses import EXAMPLES, is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
 from lsa_jax.sweep.fields import Config

@@ -14,8 +14,7 @@ import pandas as pd
 import scipy.stats
 
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS
-from lsa_jax.reporting.claims import Claim, Condition, decide_all
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, Condition, decide_all, shown
 from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs

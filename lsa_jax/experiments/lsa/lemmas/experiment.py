@@ -28,8 +28,7 @@ from lsa_jax.experiments.lsa.signal_scaling.report import (
     reached_from,
 )
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import Claim, Condition, decide_all
-from lsa_jax.reporting.conditions import enough
+from lsa_jax.reporting.claims import Claim, Condition, decide_all, enough
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs

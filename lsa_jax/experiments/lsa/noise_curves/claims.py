@@ -16,8 +16,7 @@ from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import above_chance, fitted, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, fitted, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
 from lsa_jax.reporting.statistics import accuracy, minus, retained

@@ -18,11 +18,10 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
     runs_of,
 )
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.conditions import above_chance, fitted
+from lsa_jax.reporting.claims import above_chance, decide_all, fitted
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.grades import Answer, grade
-from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

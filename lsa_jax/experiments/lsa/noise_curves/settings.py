@@ -7,7 +7,7 @@ from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, tex
 from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
-from lsa_jax.reporting.measure_names import NAMES
+from lsa_jax.reporting.courses import NAMES
 from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
 
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)

@@ -16,8 +16,7 @@ from lsa_jax.experiments.lsa.signal.population import (
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import Claim, decide_all
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, decide_all, shown
 from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs

@@ -4,7 +4,7 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 4 and figure 3; the
 """
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.reporting.measure_names import OF_ANY
+from lsa_jax.reporting.courses import OF_ANY
 from lsa_jax.sweep.fields import (
     Config,
     Field,

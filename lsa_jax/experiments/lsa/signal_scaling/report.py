@@ -15,8 +15,7 @@ import scipy.stats
 from jaxtyping import Shaped
 
 from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
-from lsa_jax.reporting.claims import Claim, Condition, decide_all
-from lsa_jax.reporting.conditions import unless_refuted
+from lsa_jax.reporting.claims import Claim, Condition, decide_all, unless_refuted
 from lsa_jax.reporting.curves import PALETTE, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
