@@ -35,7 +35,7 @@ SHARED = {
     "watch": {"workdir"},
 }
 PATHS = {
-    "benchmark": {"json"},
+    "benchmark": {"json", "history"},
     "doctor": {"json"},
     "list": {"configs", "gallery"},
     "preflight": {"json", "calibrate"},
