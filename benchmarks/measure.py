@@ -16,8 +16,8 @@ from lsa_jax.errors import NumericalError
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 
-# A pause before each timed run, as a share of the run before it and at most so many seconds: directly
-# after a peer that had freed 11 GB, the same run took a tenth to a half longer.
+# A pause before each timed run, as a share of the run before it and at most so many seconds.
+# Directly after a peer that had freed 11 GB, the same run took a tenth to a half longer.
 _PAUSE = 0.15
 _LONGEST_PAUSE = 10.0
 
@@ -55,8 +55,8 @@ class Skipped(NamedTuple):
 def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     """Runs a contest.
 
-    Each computation runs once to compile and once for its memory. The fastest peer then runs by turns
-    with ours, each after a pause for the system to take back freed memory; rates are from medians.
+    Each computation runs once to compile and once for its memory. The fastest peer then runs by
+    turns with ours, each after a pause for the system to take back freed memory; rates are from medians.
 
     Args:
         contest: from a suite.
@@ -64,9 +64,9 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
 
     Returns:
         One row: work, size, ours_s, ours_per_s, peer (with its best setting), peer_per_s, ratio,
-        max_rel_diff (largest difference over the largest value, with the peer's float32 errors: some
-        1e-4 on the diagonal of neural-tangents' ReLU kernels), ours_peak_mb and peer_peak_mb (growth
-        of the process while computing; None where it is unknown).
+        max_rel_diff (largest difference over the largest value, with the peer's float32 errors:
+        some 1e-4 on the diagonal of neural-tangents' ReLU kernels), ours_peak_mb and peer_peak_mb
+        (growth of the process while computing; None where it is unknown).
 
     Raises:
         NumericalError: the two results are not both finite.

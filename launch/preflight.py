@@ -13,8 +13,9 @@ device, operations and bytes of a call, the least time by the roofline and its b
 of products, exchanges between devices. JAX uses three quarters of a GPU's memory, or the share in
 XLA_CLIENT_MEM_FRACTION. Then the host's work, and the likely time of an epoch, a run and the sweep
 at a share of the roofline's rate: --efficiency, which is assumed, or with --calibrate=FILE the
-share that a benchmark reached on such a machine (launch.benchmark --json=FILE). Exit status: 0, it
-fits; 1, it does not; 2, a mistake in the input.
+share that programs reached on such a machine (launch.benchmark or launch.doctor --json=FILE). A
+CPU's rates are those that doctor measured on it. Exit status: 0, it fits; 1, it does not; 2, a
+mistake in the input.
 """
 
 import os
@@ -34,7 +35,7 @@ _EFFICIENCY = flags.DEFINE_float(
     "efficiency", 0.4, "Share of the roofline's rate that is reached.", 1e-3, 1.0
 )
 _CALIBRATE = _cli.define_path(
-    "calibrate", None, "File of launch.benchmark --json on such a machine: shares measured there."
+    "calibrate", None, "File of launch.benchmark or launch.doctor --json on such a machine."
 )
 
 # Keeps the compilers from looking for a device, its driver or its libraries.
@@ -90,6 +91,7 @@ def main() -> int:
     shares = programs.assumed(_EFFICIENCY.value)
     if _CALIBRATE.value:
         path = Path(_CALIBRATE.value)
+        machine = machine._replace(chip=programs.rated(path, machine.chip))
         shares = programs.measured(path, machine.chip, _EFFICIENCY.value)
     devices = machines.compile_devices(machine)
     with backend.built_for(machine.chip.platform, machine.memory, machine.count, devices[0]):

@@ -225,7 +225,9 @@ def _summed(equation: Any) -> float:
         (contracted, _), _ = equation.params["dimension_numbers"]
         return math.prod(left[axis] for axis in contracted)
     out_axis = equation.params["dimension_numbers"].rhs_spec[0]
-    return math.prod(right) / right[out_axis]
+    # Of a strided convolution's gradient: zeros between inputs are not multiplied.
+    zeros = math.prod(equation.params["lhs_dilation"])
+    return math.prod(right) / right[out_axis] / zeros
 
 
 def _precision(equation: Any) -> str:

@@ -137,7 +137,7 @@ BUDGET = {
     "lsa_jax/diagnosis": 1_450,
     "lsa_jax/sweep": 2_050,
     "lsa_jax/reporting": 3_800,
-    "lsa_jax/preflight": 850,
+    "lsa_jax/preflight": 1_300,
     "lsa_jax": 49_500,
     "launch": 1_900,
     "benchmarks": 1_400,

@@ -143,3 +143,18 @@ def test_the_time_of_work_leaves_out_its_first_call(monkeypatch):
         return jnp.zeros(1)
 
     assert costs.timed(work) == 2.0
+
+
+def test_zeros_between_the_inputs_of_a_strided_gradient_are_not_counted():
+    x, w = jnp.ones((1, 3, 9, 9)), jnp.ones((5, 3, 3, 3))
+
+    def convolve(x, w):
+        return lax.conv(x, w, (2, 2), "VALID")
+
+    forward = costs.count(convolve, x, w).products["default"]
+    back = costs.count(
+        lambda x, w, y: jax.vjp(lambda x: convolve(x, w), x)[1](y), x, w, convolve(x, w)
+    )
+    # Its input's positions times window, a quarter of them multiplied: edges count too.
+    assert forward == 2 * 16 * 5 * 27
+    assert back.products["default"] - forward == 2 * 81 * 3 * 5 * 9 / 4

@@ -178,26 +178,49 @@ def described(work: Callable[[], Any] | None) -> dict[str, Any]:
     return row | {"products": dict(products), "others": others, "bytes": total}
 
 
+def rated(file: Path, chip: costs.Chip) -> costs.Chip:
+    """Returns a chip without a data sheet, such as a CPU, with the rates that doctor measured.
+
+    Args:
+        file: written by `launch.doctor --json`; a chip is returned as it is with any other file.
+        chip: of the machine that doctor examined.
+    """
+    if chip.flops:
+        return chip
+    try:
+        found = json.loads(file.read_text())["chip"]
+        bandwidth, flops = float(found["bandwidth"]), found["flops"]
+        if not all(0 < rate < math.inf for rate in (bandwidth, *flops.values())):
+            return chip
+        return chip._replace(bandwidth=bandwidth, flops={n: flops[n] for n in _RATES})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return chip
+
+
+_RATES = ("bfloat16", "default", "highest", "vector")
+
+
 def measured(file: Path, chip: costs.Chip, efficiency: float) -> Shares:
     """Returns the shares of the roofline's rate that a benchmark reached.
 
     Args:
-        file: written by `launch.benchmark --json`.
+        file: written by `launch.benchmark --json` or `launch.doctor --json`.
         chip: of the machine that it has to be measured on.
         efficiency: the share of a kind of programs that the file has none of.
 
     Raises:
         InputError: there is no such file, it is damaged, of another device, or without counts.
     """
-    accepted = f"accepted: a file of launch.benchmark --json with works on {chip.kind}"
+    accepted = f"accepted: a file of launch.benchmark or launch.doctor --json on {chip.kind}"
     found: dict[bool, list[float]] = {True: [], False: []}
     if not chip.flops:
         raise InputError(
             f"--calibrate is {str(file)!r}, and the rates of {chip.kind!r} are not known; "
-            "accepted: with a --topology of GPUs or TPUs"
+            "accepted: a file of launch.doctor --json, or a --topology of GPUs or TPUs"
         )
     try:
-        for row in json.loads(file.read_text()):
+        content = json.loads(file.read_text())
+        for row in content["calibration"] if isinstance(content, dict) else content:
             if row["device"] != chip.kind:
                 raise InputError(
                     f"--calibrate is {str(file)!r}, measured on {row['device']!r}; {accepted}"

@@ -1,8 +1,10 @@
 """Progress of a sweep: a bar with the time that is left, and heartbeats of groups in files."""
 
 import contextlib
+import statistics
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,18 +94,34 @@ class Progress:
     """A bar on a terminal; elsewhere (a log file) a line every `interval` seconds.
 
     Counts points; a fraction of a group counts as that fraction of its points. The time left comes
-    from the pace since the first report: before it programs are compiled, and a checkpoint can have
-    a part of the work.
+    from the pace of each kind of points since its first report: before it programs are compiled,
+    and a checkpoint can have a part of the work. Kinds without a pace have the mean of the others.
     """
 
     def __init__(
-        self, total: int, interval: float = 15.0, unit: str = "run", *, shown: bool = True
+        self,
+        total: int,
+        interval: float = 15.0,
+        unit: str = "run",
+        *,
+        shown: bool = True,
+        kinds: Mapping[str, float] | None = None,
     ) -> None:
-        """Starts the clock on `total` points, called `unit`s, and shows nothing if not `shown`."""
+        """Starts the clock.
+
+        Args:
+            total: number of points.
+            interval: seconds between two lines.
+            unit: name of a point.
+            shown: whether anything is printed.
+            kinds: points of each kind, where some take longer than others.
+        """
         self._shown = shown
         self._total, self._interval, self._units = total, interval, f"{unit}s"
-        self._start = self._last_line = time.monotonic()
-        self._done, self._first = 0.0, (0.0, 0.0)  # points at the first report, and its time
+        self._start = self._last_line = self._last = time.monotonic()
+        self._done = 0.0
+        self._left = dict(kinds or {"": float(total)})  # points, by kind
+        self._paces: dict[str, tuple[float, float]] = {}  # points and seconds, by kind
         self._bar = tqdm.tqdm(
             total=total,
             unit=unit,
@@ -112,16 +130,28 @@ class Progress:
             desc=f"0 {self._units}",
         )
 
-    def advance_to(self, done: float, doing: str) -> None:
-        """Reports that `done` points of the total are finished, and the current work."""
+    def _seconds_left(self) -> float | None:
+        """Returns the time left; None where no kind has a pace yet."""
+        known = {k: spent / gained for k, (gained, spent) in self._paces.items() if gained > 0}
+        if not known:
+            return None
+        # Of times that differ by orders of magnitude the geometric mean is in the middle.
+        mean = statistics.geometric_mean(max(pace, 1e-9) for pace in known.values())
+        return sum(max(left, 0.0) * known.get(kind, mean) for kind, left in self._left.items())
+
+    def advance_to(self, done: float, doing: str, kind: str = "") -> None:
+        """Reports that `done` points of the total are finished, and the current work and kind."""
         now = time.monotonic()
-        if not self._done:
-            self._first = done, now
-        gained, spent = done - self._first[0], now - self._first[1]
-        about = []
-        if gained > 0 or done >= self._total:
-            left = (self._total - done) * spent / gained if done < self._total else 0.0
-            about = [f"about {_clock(left)} left"]
+        gained, spent = done - self._done, now - self._last
+        self._left[kind] -= gained
+        if kind in self._paces:
+            points, seconds = self._paces[kind]
+            self._paces[kind] = points + gained, seconds + spent
+        elif gained > 0:
+            self._paces[kind] = 0.0, 0.0
+        self._last = now
+        left = 0.0 if done >= self._total else self._seconds_left()
+        about = [] if left is None else [f"about {_clock(left)} left"]
         self._bar.set_description_str(f"{int(done)} of {self._total} {self._units}", refresh=False)
         self._bar.set_postfix_str(": ".join([*about, doing]), refresh=False)
         self._bar.update(done - self._done)

@@ -9,9 +9,11 @@ the tasks of a cluster's array do. Processes that work together (see `processes`
 run every group together, and the first of them alone sees the folder.
 """
 
+import collections
 import contextlib
 import functools
 import itertools
+import math
 import shutil
 import time
 import warnings
@@ -225,6 +227,11 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
     return numbers
 
 
+def _kind(group: list[Point]) -> str:
+    """Returns a group's settings that are words, such as its learner: they decide its pace."""
+    return " ".join(v for v in group[0].settings.values() if isinstance(v, str))
+
+
 def _run_missing(
     experiment: Experiment,
     groups: list[list[Point]],
@@ -238,12 +245,21 @@ def _run_missing(
     if missing:
         data = load()
         warn_of_changes(workdir, data)
-        total, before = sum(len(groups[number]) for number in missing), 0
-        with Progress(total, shown=everyone.is_first) as bar:
-            for number in missing:
+        sizes, kinds = collections.Counter(), {n: _kind(groups[n]) for n in missing}
+        for number, kind in kinds.items():
+            sizes[kind] += len(groups[number])
+        # One group of each kind first, small ones before large ones: results come early, and the
+        # time left is known.
+        firsts = {kinds[number]: number for number in reversed(missing)}.values()
+        order = sorted(missing, key=lambda n: len(groups[n]) if n in firsts else math.inf)
+        before = 0
+        with Progress(sizes.total(), shown=everyone.is_first, kinds=sizes) as bar:
+            for number in order:
 
-                def advance(done: float, doing: str, before: int = before) -> None:
-                    bar.advance_to(before + done, doing)
+                def advance(
+                    done: float, doing: str, before: int = before, kind: str = kinds[number]
+                ) -> None:
+                    bar.advance_to(before + done, doing, kind)
 
                 _run_group(experiment, groups[number], data, workdir, watch, advance)
                 before += len(groups[number])

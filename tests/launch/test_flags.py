@@ -21,6 +21,7 @@ ALL = {"config", "workdir", "data_dir"}
 SHARED = {
     "benchmark": set(),
     "data": {"data_dir"},
+    "doctor": {"workdir"},
     "groups": {"workdir", "data_dir"},
     "list": set(),
     "preflight": {"config", "data_dir"},
@@ -34,7 +35,8 @@ SHARED = {
     "watch": {"workdir"},
 }
 PATHS = {
-    "benchmark": {"json"},
+    "benchmark": {"json", "history"},
+    "doctor": {"json"},
     "list": {"configs", "gallery"},
     "preflight": {"json", "calibrate"},
     "reproduce": {"configs", "gallery", "reports"},

@@ -25,6 +25,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import arrays, costs
+from lsa_jax._neural_tangents import empirical_ntk_fn
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import layerwise
@@ -32,6 +33,7 @@ from lsa_jax.kernels.finite.arguments import count_outputs, floating_leaf, pair_
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
+Method = Literal["auto", "jacobian", "vector_products", "layerwise", "neural_tangents"]
 _Leaves = list[Array | np.ndarray]
 
 # Forward passes that one column of the kernel takes by vector products: a linearised forward pass
@@ -100,10 +102,24 @@ def _by_vector_products(
     return kernel if full else jnp.trace(kernel, axis1=2, axis2=3) / kernel.shape[-1]
 
 
+def _by_neural_tangents(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Array | np.ndarray],
+    x1: Array,
+    x2: Array | None,
+    *,
+    full: bool,
+) -> Array:
+    """Computes the NTK by neural-tangents, which has to be installed."""
+    axes = () if full else (-1,)
+    return empirical_ntk_fn(apply, trace_axes=axes, vmap_axes=0)(x1, x2, params)
+
+
 _NTKS = {
     "jacobian": _by_jacobians,
     "vector_products": _by_vector_products,
     "layerwise": layerwise.layerwise_ntk,
+    "neural_tangents": _by_neural_tangents,
 }
 _METHODS = ("auto", *_NTKS)
 
@@ -118,7 +134,7 @@ def empirical_ntk(
     full: bool = False,
     diagonal: bool = False,
     selected: PyTree[bool] = True,
-    method: Literal["auto", "jacobian", "vector_products", "layerwise"] = "auto",
+    method: Method = "auto",
 ) -> Float[Array, "n1 n2"] | Float[Array, "n1 n2 c c"] | Float[Array, " n"] | Float[Array, "n c c"]:
     """Computes the neural tangent kernel of a finite network at its parameters.
 
@@ -140,7 +156,7 @@ def empirical_ntk(
         diagonal: only the pairs of an example of x1 with the one of x2 in the same place.
         selected: which parameters to differentiate in: a tree of booleans, whose leaves may stand
             for whole subtrees of the parameters, such as {"Conv_0": True, "Dense_0": False}.
-        method: which algorithm.
+        method: which algorithm; "neural_tangents" is that library's, for comparison.
 
     Returns:
         [n1, n2], or [n1, n2, c, c] if `full`; without the second axis if `diagonal`.
@@ -205,7 +221,7 @@ def finite_kernel(
     params: PyTree[Float[Array | np.ndarray, "..."]],
     *,
     selected: PyTree[bool] = True,
-    method: Literal["auto", "jacobian", "vector_products", "layerwise"] = "auto",
+    method: Method = "auto",
 ) -> StagedKernel:
     """Returns the tangent kernel of a finite network as a function of inputs alone.
 

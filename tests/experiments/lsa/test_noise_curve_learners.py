@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pandas as pd
 import pytest
-from small_noise_curves import make_small, run
+from small_noise_curves import configure, make_small, run
 
 from lsa_jax import kernels, training
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, tasks
 from lsa_jax.experiments.lsa.noise_curves.experiment import EXPERIMENT
+from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import NoiseCurves
 
 
@@ -175,3 +178,30 @@ def test_without_updates_a_recursive_feature_machine_is_the_infinite_ntk(tmp_pat
     found = run(make_small(sweep, **same), tmp_path).values()
     machine, fixed = (outcome.metrics | {"learner": ""} for outcome in found)
     assert machine == fixed
+
+
+def test_kernels_of_neural_tangents_give_our_predictions_and_report_the_agreement(tmp_path):
+    pytest.importorskip("neural_tangents")
+    # Learners that solve, and one that follows the trained network.
+    sweep = [{"learner": name} for name in ("ntk_infinite", "ntk_finite", "ntk_trained", "network")]
+    found, fields = {}, {"ntk_finite.method": "regression"}
+    for whose in ("ours", "neural_tangents"):
+        points = make_small(sweep, kernels=whose, **fields)
+        outcomes = run(points, tmp_path / whose)
+        found[whose] = [outcomes[point.id] for point in points]
+    for ours, theirs in zip(*found.values(), strict=True):
+        assert theirs.metrics["test_accuracy"] == ours.metrics["test_accuracy"]
+        solves = theirs.metrics["learner"] != "network"
+        assert "kernel_difference" not in ours.metrics
+        assert not solves or 0 < theirs.metrics["kernel_difference"] < 1e-4
+    rows = pd.DataFrame([o.metrics | {"status": "failed"} for o in found["neural_tangents"]])
+    rows.loc[rows["learner"] == "ntk_infinite", "kernel_difference"] = 0.25
+    config = configure(figure_axis="num_train")
+    *_, note = make_report(config, rows, tmp_path).notes
+    assert "infinite NTK 2e-01" in note and "NTK after training" in note
+
+
+def test_neural_tangents_is_refused_in_one_line_where_it_is_missing(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pip install 'lsa_jax\\[neural-tangents\\]'"):
+        make_small([{"learner": "ntk_infinite"}], kernels="neural_tangents")

@@ -46,7 +46,7 @@ def _jacobian(params, inputs):
     )
 
 
-@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise"])
+@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise", "neural_tangents"])
 @pytest.mark.parametrize("sizes", [(1, 1), (5, 3), (2, 7)])
 def test_empirical_ntk_equals_the_product_of_jacobians(key, params, method, sizes):
     x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in sizes)

@@ -33,7 +33,10 @@ _MATRICES = 0.8
 # Images that are composed at a time.
 _BATCH = 4096
 
-_MakeKernel = Callable[[tuple[int, ...]], Callable]
+_MakeKernel = Callable[[tuple[int, ...], str], Callable]
+
+# Training images whose kernel by neural-tangents is compared with ours.
+_COMPARED = 100
 
 
 def solve(
@@ -47,9 +50,15 @@ def solve(
         tasks.composed(point, task, which, np.arange(len(split.targets)))
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
-    kernel = make_kernel(train.inputs.shape[1:])
+    kernel = make_kernel(train.inputs.shape[1:], "auto")
     if LEARNERS[point.config.learner].learn is None:
-        return _regress(point, kernel, train, test, scratch, scratch / "train.npy", progress)
+        compared = {}
+        if point.config.kernels != "ours":
+            ours, kernel = kernel, make_kernel(train.inputs.shape[1:], point.config.kernels)
+            compared["kernel_difference"] = _difference(ours, kernel, train.inputs[:_COMPARED])
+        matrix = scratch / "train.npy"
+        outcome = _regress(point, kernel, train, test, scratch, matrix, progress)
+        return outcome._replace(metrics=outcome.metrics | compared)
     # An update takes about the time of the matrices after the last one.
     updates = settings.updates
     share = updates / (updates + 1)
@@ -73,6 +82,12 @@ def solve(
     rows = [{"update": u, **o.metrics} for u, o in zip(reported, outcomes, strict=True)]
     after = {f"test_accuracy_update_{row['update']}": row["test_accuracy"] for row in rows}
     return outcomes[-1]._replace(metrics={**outcomes[-1].metrics, **after}, history=rows)
+
+
+def _difference(ours: Callable, theirs: Callable, inputs: Array) -> float:
+    """Returns the largest difference of two kernels on these inputs, over the largest entry."""
+    own, other = (np.asarray(kernels.gram(kernel, inputs)) for kernel in (ours, theirs))
+    return float(np.abs(own - other).max() / np.abs(own).max())
 
 
 def _learn(
@@ -253,7 +268,7 @@ def _on_centres(
     checkpoint = scratch / "sums.npz"
     begun, start = checkpoint.exists(), time.monotonic()
     fit = kernels.regress_nystrom(
-        make_kernel(test.inputs.shape[1:]),
+        make_kernel(test.inputs.shape[1:], "auto"),
         composed(TRAIN, chosen, noise=jnp.float32(noise)).inputs,
         kernels.Stream(batch, -(-n // _BATCH)),
         np.concatenate([test.inputs, few.inputs]),

@@ -231,9 +231,11 @@ def _train(
         outcome = training_outcome(history, config, replica)
         if _follows(point.config) and outcome.status == "ok":
             own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
-            kernel = kernels.finite_kernel(model.apply, trained.network(own))
+            network = functools.partial(kernels.finite_kernel, model.apply, trained.network(own))
             scratch = directory / SCRATCH / point.id
-            outcome = exact.solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
+            outcome = exact.solve(
+                point, task, lambda _, method, k=network: k(method=method), scratch, lambda f: None
+            )
             done += 1
             progress(share + (1 - share) * done / followers)
         elif replica in errors:
@@ -294,13 +296,15 @@ def training_outcome(history: training.History, config: Config, replica: int) ->
     return with_last_measures(outcome, history.measured)
 
 
-def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -> Callable:
+def _fixed_kernel(
+    point: Point, task: ImageTask, input_shape: tuple[int, ...], method: str
+) -> Callable:
     """Returns the kernel of a learner that has it before any training."""
     config = point.config
     model = build_model(config, config.learner, task.train.targets.shape[1])
     make_kernel = LEARNERS[config.learner].kernel
     assert make_kernel is not None, config.learner
-    return make_kernel(init_key(_run_key(point)), model, input_shape)
+    return make_kernel(init_key(_run_key(point)), model, input_shape, method)
 
 
 def run(

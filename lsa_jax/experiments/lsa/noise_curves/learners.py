@@ -43,7 +43,8 @@ class Learner(NamedTuple):
         fields: its own settings, with `parameterization` but for one that follows another. One that
             solves has `ridge_fields`, one that trains has `training_fields`, one that may do both
             has a `method` too.
-        kernel: `(key, model, input_shape) -> kernel` of one that solves for its predictions.
+        kernel: `(key, model, input_shape, method) -> kernel` of one that solves for its
+            predictions; the method "neural_tangents" is that library's.
         follows: the learner whose trained parameters it takes: its kernel is the finite NTK there.
             The other's settings are those of the training.
         learn: of one whose kernel learns from the training examples before it solves:
@@ -56,7 +57,7 @@ class Learner(NamedTuple):
     label: str
     colors: tuple[str, ...]
     fields: Mapping[str, Field]
-    kernel: Callable[["Array", "Model", tuple[int, ...]], Callable] | None = None
+    kernel: Callable[["Array", "Model", tuple[int, ...], str], Callable] | None = None
     follows: str | None = None
     learn: Callable[..., list[Callable]] | None = None
     trained: Callable[["Model", Config], Trained] | None = None
@@ -151,11 +152,20 @@ def _linearization(model: "Model", settings: Config) -> Trained:
     return Trained(linearized_model(model), ("initial",), operator.itemgetter("weights"))
 
 
-def _finite_ntk(key: "Array", model: "Model", input_shape: tuple[int, ...]) -> Callable:
+def _finite_ntk(
+    key: "Array", model: "Model", input_shape: tuple[int, ...], method: str
+) -> Callable:
     """Returns the kernel of the network that would be trained, as it is drawn."""
     from lsa_jax import kernels
 
-    return kernels.finite_kernel(model.apply, model.init(key, input_shape))
+    return kernels.finite_kernel(model.apply, model.init(key, input_shape), method=method)
+
+
+def _infinite_ntk(
+    key: "Array", model: "Model", input_shape: tuple[int, ...], method: str
+) -> Callable:
+    del key, input_shape
+    return model.kernel if method == "auto" else functools.partial(model.kernel, method=method)
 
 
 def _machine(
@@ -236,7 +246,7 @@ LEARNERS: dict[str, Learner] = {
                 "ridge over the kernel's mean diagonal; of several, the best on held-out examples"
             ),
         },
-        kernel=lambda key, model, input_shape: model.kernel,
+        kernel=_infinite_ntk,
     ),
     "ntk_trained": Learner(
         label="NTK after training",
@@ -257,7 +267,7 @@ LEARNERS: dict[str, Learner] = {
             ),
             **ridge_fields("as ntk_infinite.ridge; of several, updates take the first"),
         },
-        kernel=lambda key, model, input_shape: model.kernel,
+        kernel=lambda key, model, input_shape, method: model.kernel,
         learn=_machine,
     ),
 }

@@ -32,6 +32,16 @@ _Tables = list[tuple[str, pd.DataFrame]]
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep, by the axis of its figure."""
+    report = _make_report(config, results, workdir)
+    if "kernel_difference" not in results:
+        return report
+    largest = results.groupby("learner")["kernel_difference"].max().dropna()
+    shown = ", ".join(f"{LEARNERS[name].label} {value:.0e}" for name, value in largest.items())
+    note = f"Kernels are those of neural-tangents; largest relative difference from ours: {shown}."
+    return report._replace(notes=[*report.notes, note])
+
+
+def _make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     if config.figure_axis in AXES:
         return _on_noise(config, results, workdir)
     fine = results[results["status"] == "ok"].reset_index(drop=True)

@@ -3,6 +3,8 @@
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 6; thesis appendix B.3.
 """
 
+import importlib.util
+
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
@@ -90,6 +92,8 @@ FIELDS: dict[str, Field] = {
         for name, learner in LEARNERS.items()
         for field, own in learner.fields.items()
     },
+    "kernels": Field("ours", one_of("ours", "neural_tangents"),
+        "whose kernels of pairs are solved; those of neural-tangents are compared with ours"),
     "kernel_memory": Field(None, optional(number(1e6)),
         "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of the free "
         "memory on an accelerator"),
@@ -288,6 +292,12 @@ _LEARNER_RULES = (
          "the examples of a batch, so there is no kernel of pairs"),
     Rule("data.fresh_backgrounds", lambda c: not _solves(c) or not c.data.fresh_backgrounds,
          "False, with data.copies: kernel regression needs a fixed training set"),
+    Rule("kernels",
+         lambda c: c.kernels == "ours" or importlib.util.find_spec("neural_tangents") is not None,
+         "'ours', or after pip install 'lsa_jax[neural-tangents]' 'neural_tangents'"),
+    Rule("kernels",
+         lambda c: c.kernels == "ours" or not _solves(c) or c[c.learner].solver != "nystrom",
+         "'ours' with the solver 'nystrom'"),
     *(rule for name, learner in LEARNERS.items() if "ridge" in learner.fields
       for rule in _rules_of_solver(name)),
     *(rule for name, learner in LEARNERS.items() if learner.trained
