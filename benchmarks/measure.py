@@ -56,7 +56,8 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     """Runs a contest.
 
     Each computation runs once to compile and once for its memory. The fastest peer then runs by
-    turns with ours, each after a pause for the system to take back freed memory; rates are from medians.
+    turns with ours, each after a pause for the system to take back freed memory. Rates are from
+    medians.
 
     Args:
         contest: from a suite.
