@@ -28,18 +28,15 @@ done; both can also be given to the command of a sweep that is finished.
 """
 
 import contextlib
-import functools
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ml_collections
 from absl import flags
 
-from launch import _browser, _cli, _distributed
+from launch import _browser, _cli, _distributed, _sweeps
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.points import Point
 
 if TYPE_CHECKING:
     from lsa_jax.reporting.logs import Watch
@@ -67,20 +64,13 @@ _RECORD_ONLY = flags.DEFINE_bool(
 )
 
 
-def _record(
-    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, data_dir: Path | None
-) -> None:
+def _record(workdir: Path, data_dir: Path | None) -> None:
     """Records the sweep in its folder, once its data are found, and prints the missing groups."""
-    from lsa_jax.sweep.registry import load_experiment
-    from lsa_jax.sweep.run import missing_groups, recorded_sweep
-
-    experiment = load_experiment(config.experiment)
-    numbers = missing_groups(config, points, workdir)
-    load = functools.partial(experiment.load, points, data_dir)
-    devices = ["tasks of launch.groups"]
-    command = _cli.command()
-    with recorded_sweep(config, points, workdir, load=load, command=command, devices=devices):
-        print(f"{workdir}: {len(points)} runs; groups that are missing: {_ranges(numbers)}")
+    sweeps = _sweeps.planned()
+    groups = _sweeps.missing(sweeps)
+    with _sweeps.recorded(sweeps, groups, data_dir, ["tasks of launch.groups"]):
+        runs, numbers = len(sweeps[0].points), _ranges([group.number for group in groups])
+        print(f"{workdir}: {runs} runs; groups that are missing: {numbers}")
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -135,7 +125,7 @@ def main(*, sweep: bool = True) -> int:
     _distributed.check()
     _refuse_ignored()
     if _RECORD_ONLY.value:
-        _record(config, points, workdir, data_dir)
+        _record(workdir, data_dir)
         return 0
 
     with _distributed.joined() as is_first:

@@ -142,6 +142,7 @@ _RECORD = {
     "command": list,
     "versions": dict,
     "devices": list,
+    "groups": list,
     "host": dict,
 }
 

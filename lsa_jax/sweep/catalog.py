@@ -1,16 +1,16 @@
 """The catalogue of configurations: their sizes, published costs and required data."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_collections
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import papers
+from lsa_jax.reporting import gallery, papers
 from lsa_jax.reporting.gallery import Item
-from lsa_jax.sweep import config_files
+from lsa_jax.sweep import config_files, kept
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
@@ -62,6 +62,23 @@ class Entry(NamedTuple):
     item: str
     claim: str
     variants: list[Variant]
+
+
+def published_seconds(words: Sequence[str], place: Path) -> dict[str, float]:
+    """Returns the published seconds of a sweep's runs by id; none where settings differ.
+
+    Args:
+        words: `--config=...` and the fields of it that are set.
+        place: the gallery's folder, in the folder docs of the project.
+    """
+    path, variant = papers.split_config(words[0].partition("=")[2])
+    own = all(word.startswith("--config.sweep.") for word in words[1:])
+    root = place.resolve().parents[1]
+    if not own or not place.is_dir() or not path.resolve().is_relative_to(root):
+        return {}
+    named = config_files.name(path.resolve().relative_to(root), variant or "full")
+    item = gallery.read(place).get(named)
+    return kept.seconds(place / item.folder / item.results) if item and item.results else {}
 
 
 def needed_data(

@@ -58,6 +58,16 @@ def _unpacked(content: bytes, path: Path) -> dict[str, Any]:
         ) from None
 
 
+def seconds(path: Path) -> dict[str, float]:
+    """Returns the seconds of each run of kept results, by its id.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    results = (run["result"] for run in _unpacked(path.read_bytes(), path)["runs"])
+    return {result["id"]: result["seconds"] for result in results}
+
+
 def unpack(path: Path, folder: Path) -> None:
     """Unpacks results into a folder, as the sweep left it before its first report.
 

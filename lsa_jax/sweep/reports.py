@@ -1,17 +1,20 @@
 """The report on a sweep, from its folder."""
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import ml_collections
 import pandas as pd
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, papers, reproduction
 from lsa_jax.reporting.measured import with_measures
 from lsa_jax.reporting.report import Report, Row, not_run
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import config_files, locks
+from lsa_jax.sweep.claims import folders
 from lsa_jax.sweep.points import Point, recorded_points
 from lsa_jax.sweep.registry import load_experiment
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
@@ -67,6 +70,56 @@ def report_sweep(
         InputError: none is done, or the folder cannot be written.
     """
     return _written(config, points, workdir, show)[0]
+
+
+def record_all(root: Path, sweeps: Mapping[str, list[str]], command: list[str]) -> None:
+    """Records sweeps below a folder in its `report.json`, with those of earlier commands.
+
+    Args:
+        root: the folder.
+        sweeps: by the names of their folders, each its `--config=...` and the fields that are set.
+        command: the command line.
+    """
+    path = root / "report.json"
+    record: dict[str, Any] = {"paper": "", "scale": "", "title": root.name, "sweeps": []}
+    record["command"] = shlex.join(["python", "-m", *command])
+    record = reproduction.read(path) if path.exists() else record
+    known = {sweep.name: sweep for sweep in record["sweeps"]}
+    for name, words in sweeps.items():
+        named = words[0].partition("=")[2]
+        line = shlex.join(["python", "-m", "launch.sweep", *words])
+        about = papers.item_and_claim(papers.split_config(named)[0])
+        known.setdefault(name, reproduction.Sweep(name, named, *about, line))
+    reproduction.write(root, record | {"sweeps": list(known.values())})
+
+
+def report_all(root: Path) -> None:
+    """Writes the report of a sweep, or the reports of all below a folder and one on all of them.
+
+    Raises:
+        InputError: the only sweep has no finished runs, or the folder cannot be written.
+    """
+    if folders(root) == [root]:
+        report_sweep(*recorded_points(root), root)
+        return
+    with locks.reporting(root):
+        record = reproduction.read(root / "report.json")
+        for place, sweep in enumerate(record["sweeps"]):
+            folder = root / sweep.name
+            if not any(folder.glob("runs/*/result.json")):
+                continue
+            config, points = recorded_points(folder)
+            left = len(points) - len(report_sweep(config, points, folder))
+            if left:
+                reason = f"{left} of {len(points)} runs are missing"
+                sweep = sweep._replace(status=reproduction.STARTED, reason=reason)
+            else:
+                host = files.read_record(folder).get("host", {})
+                sweep = reproduction.finished(sweep._replace(partly_timed=True), root, host)
+            record["sweeps"][place] = sweep
+        reproduction.write(root, record)
+    done = sum(sweep.status in reproduction.FINISHED for sweep in record["sweeps"])
+    print(f"{done} of {len(record['sweeps'])} sweeps are done; wrote {root / 'report.md'}")
 
 
 def remake(workdir: Path) -> Report:

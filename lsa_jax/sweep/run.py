@@ -30,6 +30,7 @@ from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.machine import describe_host
 from lsa_jax.reporting.progress import Progress
 from lsa_jax.sweep import conditions, locks
+from lsa_jax.sweep.claims import is_missing
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point
@@ -90,10 +91,6 @@ def _remove_scratch(directory: Path) -> None:
         shutil.rmtree(directory / SCRATCH)
 
 
-def _is_missing(group: list[Point], workdir: Path) -> bool:
-    return any(files.read_result(workdir, point.id) is None for point in group)
-
-
 def _store(
     experiment: Experiment,
     group: list[Point],
@@ -152,7 +149,7 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
             watch.stored(point.id)
     numbers = []
     for number, group in enumerate(groups):
-        if _is_missing(group, workdir):
+        if is_missing(workdir, [point.id for point in group]):
             numbers.append(number)
         else:
             _remove_scratch(workdir / "groups" / group[0].id)
@@ -166,6 +163,7 @@ def _run_missing(
     load: Callable[[], Any],
     workdir: Path,
     watch: Watch,
+    shown: bool = True,
 ) -> None:
     """Runs the groups with a missing point; reads the data only if there are any."""
     everyone = processes.everyone()
@@ -174,7 +172,7 @@ def _run_missing(
         data = load()
         conditions.warn_of_changes(workdir, data)
         total, before = sum(len(groups[number]) for number in missing), 0
-        with Progress(total, shown=everyone.is_first) as bar:
+        with Progress(total, shown=shown and everyone.is_first) as bar:
             for number in missing:
 
                 def advance(done: float, doing: str, before: int = before) -> None:
@@ -182,7 +180,7 @@ def _run_missing(
 
                 _run_group(experiment, groups[number], data, workdir, watch, advance)
                 before += len(groups[number])
-    elif everyone.is_first:
+    elif shown and everyone.is_first:
         print(f"all {sum(map(len, groups))} runs are done already; nothing to run")
 
 
@@ -192,7 +190,8 @@ def missing_groups(
     """Returns the numbers of the groups with a missing point; a wrong folder is refused."""
     _is_new(workdir, _identity(config, points))  # raises
     groups = load_experiment(config.experiment).groups(points)
-    return [number for number, group in enumerate(groups) if _is_missing(group, workdir)]
+    ids = [[point.id for point in group] for group in groups]
+    return [number for number, of_group in enumerate(ids) if is_missing(workdir, of_group)]
 
 
 @contextlib.contextmanager
@@ -224,6 +223,8 @@ def recorded_sweep(
     with locks.alone(workdir):
         if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
             record = {"command": command, "versions": conditions.versions(), "devices": devices}
+            groups = load_experiment(config.experiment).groups(points)
+            record |= {"groups": [[point.id for point in group] for group in groups]}
             record |= {"host": describe_host(), "data": data}
             files.write_json(workdir / "config.json", {**record, **identity})
         yield
@@ -278,8 +279,11 @@ def run_groups(
     numbers: list[int],
     *,
     data_dir: Path | None,
+    shown: bool = True,
 ) -> pd.DataFrame:
     """Runs the missing points of some groups of a recorded sweep; other processes run others.
+
+    The caller holds the groups, see `locks.holding`.
 
     Args:
         config: the settings that all points share.
@@ -287,13 +291,13 @@ def run_groups(
         workdir: the folder with the sweep's record.
         numbers: of the groups, from 0.
         data_dir: folder of data sets; None means the environment's or the cache.
+        shown: whether progress is printed.
 
     Returns:
         One row a point of these groups, as `run_sweep`.
 
     Raises:
-        InputError: there is no such group, the data are missing or damaged, or another process
-            holds one of the groups or the whole folder.
+        InputError: there is no such group, or the data are missing or damaged.
     """
     experiment = load_experiment(config.experiment)
     groups = experiment.groups(points)
@@ -301,7 +305,6 @@ def run_groups(
     if unknown:
         raise InputError(f"--groups has {unknown[0]}; accepted: 0 to {len(groups) - 1}")
     chosen = [groups[number] for number in numbers]
-    with locks.holding(workdir, [group[0].id for group in chosen]):
-        load = functools.partial(experiment.load, points, data_dir)
-        _run_missing(experiment, chosen, load, workdir, UNWATCHED)
-        return files.read_results(workdir, [point.id for group in chosen for point in group])
+    load = functools.partial(experiment.load, points, data_dir)
+    _run_missing(experiment, chosen, load, workdir, UNWATCHED, shown=shown)
+    return files.read_results(workdir, [point.id for group in chosen for point in group])

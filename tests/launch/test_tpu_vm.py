@@ -135,24 +135,39 @@ def test_run_compiles_for_the_machine_first_and_starts_nothing_that_does_not_fit
     assert not (tmp_path / "started").exists()
 
 
+def _commands(task, script, **given):
+    """Returns the commands of a SkyPilot script, each as words: by a shell that only prints."""
+    printing = "curl() { :; }; sh() { :; }; cd() { :; }\n"
+    printing += 'python() { printf "%q " python "$@"; echo; }\n'
+    script = task[script].replace("~/.local/bin/uv", ":").replace(".venv/bin/python", "python")
+    environment = {"PATH": "/usr/bin:/bin"} | task["envs"] | given
+    shell = ["bash", "-c", printing + script]
+    printed = subprocess.run(shell, env=environment, capture_output=True, text=True, check=True)
+    return [shlex.split(line) for line in printed.stdout.splitlines()]
+
+
 @pytest.mark.parametrize("dataset", ["", "mnist"])
-def test_the_skypilot_task_fetches_data_and_runs_the_sweep_in_the_bucket(dataset):
-    task = yaml.safe_load((ROOT / "launch" / "sky.yaml").read_text())
-
-    def commands(script):
-        """Returns the commands of a script, each as words: by a shell that only prints."""
-        printing = 'curl() { :; }; sh() { :; }; python() { printf "%q " python "$@"; echo; }\n'
-        script = script.replace("~/.local/bin/uv", ":").replace(".venv/bin/python", "python")
-        environment = {"PATH": "/usr/bin:/bin"} | task["envs"] | {"DATASET": dataset}
-        shell = ["bash", "-c", printing + script]
-        printed = subprocess.run(shell, env=environment, capture_output=True, text=True, check=True)
-        return [shlex.split(line) for line in printed.stdout.splitlines()]
-
+def test_skypilot_fetches_data_and_runs_the_sweep_in_the_bucket_or_a_group_a_job(dataset):
+    task, pool, group = (
+        yaml.safe_load((ROOT / "launch" / f"{name}.yaml").read_text())
+        for name in ("sky", "sky_pool", "sky_group")
+    )
     data = ["--data_dir=data"] if dataset else []
     fetched = [["python", "-m", "launch.data", f"--dataset={dataset}", *data]] if dataset else []
-    assert commands(task["setup"]) == fetched
     folders = ["--config=configs/quickstart.py", "--workdir=/runs/quickstart"]
-    assert commands(task["run"]) == [["python", "-u", "-m", "launch.sweep", *folders, *data]]
-    assert "/runs" in task["file_mounts"] and task["resources"]["use_spot"]
+    assert _commands(task, "run", DATASET=dataset) == [
+        ["python", "-u", "-m", "launch.sweep", *folders, *data]
+    ]
+    assert _commands(group, "run", DATASET=dataset, SKYPILOT_JOB_RANK="7") == [
+        ["python", "-m", "launch.sweep", *folders, *data, "--record_only"],
+        ["python", "-u", "-m", "launch.groups", "--groups=7", folders[1], *data],
+    ]
+    # Jobs of a pool have neither setup nor files of their own, and its machines run nothing else.
+    assert not {"setup", "workdir", "file_mounts"} & set(group) and "run" not in pool
+    assert group["resources"]["accelerators"] == pool["resources"]["accelerators"]
+    assert pool["pool"]["workers"] > 1
+    for machine in (task, pool):
+        assert _commands(machine, "setup", DATASET=dataset) == fetched
+        assert "/runs" in machine["file_mounts"] and machine["resources"]["use_spot"]
+        assert f"\n{machine['envs']['EXTRA']} =\n" in (ROOT / "setup.cfg").read_text()
     assert (ROOT / task["envs"]["CONFIG"]).exists()
-    assert f"\n{task['envs']['EXTRA']} =\n" in (ROOT / "setup.cfg").read_text()
