@@ -150,11 +150,10 @@ def configured(named: str | None = None) -> list[str]:
     return [f"--config={named or config_name()}", *_overrides]
 
 
-def command(of_sweep: Sequence[str] | None = None) -> list[str]:
+def command(of_sweep: Sequence[str] = ()) -> list[str]:
     """Returns this command line for a sweep's record: its configuration, then other flags.
 
-    Args:
-        of_sweep: the sweep's own configuration and fields; by default `configured()`.
+    The configuration and its fields are `configured()`, or those of one of several sweeps.
     """
     names = ("--config", "-config")
     words = [word for word in _words if not word.startswith(_OVERRIDE)]

@@ -5,6 +5,7 @@ import functools
 import itertools
 import math
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -55,8 +56,10 @@ class Group(NamedTuple):
         return f"{self.sweep.name}:{self.number}".removeprefix(":")
 
 
-def planned() -> list[Planned]:
+def planned(*, sweep: bool = True) -> list[Planned]:
     """Returns the sweeps of the command line: of --config, which can name several.
+
+    Without `sweep` each is the one point that its configuration describes.
 
     Raises:
         InputError: there is none, one is invalid, or two would have the same folder.
@@ -64,7 +67,7 @@ def planned() -> list[Planned]:
     root, named = _cli.workdir().absolute(), _cli.CONFIG.value or [_cli.config_name()]
     lines = [line for one in named for line in config_files.expand(one)]
     if lines == [named]:  # one configuration as it is
-        return [Planned("", _cli.configured(), *_cli.configured_points(sweep=True), root)]
+        return [Planned("", _cli.configured(), *_cli.configured_points(sweep=sweep), root)]
     if (root / "config.json").exists():
         raise InputError(f"--workdir {root} holds a single sweep; accepted: another folder")
     found: dict[str, Planned] = {}
@@ -76,7 +79,7 @@ def planned() -> list[Planned]:
                 "accepted: each once, in files of different names"
             )
         try:
-            points = _cli.configured_points(words, sweep=True)
+            points = _cli.configured_points(words, sweep=sweep)
         except InputError as error:
             raise InputError(f"{shlex.join([config, *fields])}: {error}") from None
         found[name] = Planned(name, words, *points, root / name)
@@ -168,5 +171,6 @@ def recorded(
             load.cache_clear()  # the data of one sweep at a time
         if sweeps and sweeps[0].name:
             words = {sweep.name: sweep.words for sweep in sweeps}
-            record_all(sweeps[0].workdir.parent, words, _cli.command([]))
+            typed = ["python", "-m", f"launch.{Path(sys.argv[0]).stem}", *sys.argv[1:]]
+            record_all(sweeps[0].workdir.parent, words, shlex.join(typed))
         yield

@@ -152,7 +152,8 @@ def _executor(
 
         affinity = classmethod(lambda cls: 2)
 
-    executor = Executor(workdir / "slurm", max_num_timeout=_REQUEUES.value, python=_python())
+    python = shlex.quote(_python())
+    executor = Executor(workdir / "slurm", max_num_timeout=_REQUEUES.value, python=python)
     seen = {_ROOT, Path.cwd(), workdir, *filter(None, [data_dir])}
     mounts = ",".join(f"{folder}:{folder}" for folder in sorted(seen))
     container = [f"--container-image={_CONTAINER.value}", f"--container-mounts={mounts}"]
@@ -205,7 +206,7 @@ def _arrays(commands: list[list[str]]) -> list[list[list[str]]]:
     if shutil.which("scontrol"):
         asked = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True)
         if found := re.search(r"^MaxArraySize\s*=\s*(\d+)", asked.stdout, re.MULTILINE):
-            most = int(found[1])  # numbers of tasks go from 0 to one less
+            most = max(1, int(found[1]))  # numbers of tasks go from 0 to one less
     return [commands[first : first + most] for first in range(0, len(commands), most)]
 
 

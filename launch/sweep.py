@@ -64,13 +64,14 @@ _RECORD_ONLY = flags.DEFINE_bool(
 )
 
 
-def _record(workdir: Path, data_dir: Path | None) -> None:
-    """Records the sweep in its folder, once its data are found, and prints the missing groups."""
-    sweeps = _sweeps.planned()
+def _record(data_dir: Path | None, *, sweep: bool) -> None:
+    """Records sweeps in their folders, once their data are found, and prints missing groups."""
+    sweeps = _sweeps.planned(sweep=sweep)
     groups = _sweeps.missing(sweeps)
     with _sweeps.recorded(sweeps, groups, data_dir, ["tasks of launch.groups"]):
-        runs, numbers = len(sweeps[0].points), _ranges([group.number for group in groups])
-        print(f"{workdir}: {runs} runs; groups that are missing: {numbers}")
+        for one in sweeps:
+            numbers = _ranges([group.number for group in groups if group.sweep.name == one.name])
+            print(f"{one.workdir}: {len(one.points)} runs; groups that are missing: {numbers}")
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -83,9 +84,8 @@ def _ranges(numbers: list[int]) -> str:
 
 def _refuse_ignored() -> None:
     """Raises where --record_only is given with flags of a run."""
-    flag_names = ("tensorboard", "wandb", "profile", "distributed", "open")
-    for name in flag_names:
-        if _RECORD_ONLY.value and flags.FLAGS[name].value:
+    for name in ("tensorboard", "wandb", "profile", "distributed", "open"):
+        if flags.FLAGS[name].value:
             raise InputError(f"--record_only runs nothing; accepted: without --{name}")
 
 
@@ -119,14 +119,15 @@ def _watching(workdir: Path) -> Iterator["Watch"]:
 
 def main(*, sweep: bool = True) -> int:
     """Runs the missing points, reports, and returns 1 if a run failed."""
+    if _RECORD_ONLY.value:
+        _distributed.check()
+        _refuse_ignored()
+        _record(_cli.data_dir(), sweep=sweep)
+        return 0
     config, points = _cli.configured_points(sweep=sweep)
     workdir, data_dir = _cli.workdir(), _cli.data_dir()
     _check_logs()
     _distributed.check()
-    _refuse_ignored()
-    if _RECORD_ONLY.value:
-        _record(workdir, data_dir)
-        return 0
 
     with _distributed.joined() as is_first:
         # Only now: jax takes seconds to import, and mistakes should not.

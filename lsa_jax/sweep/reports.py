@@ -72,7 +72,7 @@ def report_sweep(
     return _written(config, points, workdir, show)[0]
 
 
-def record_all(root: Path, sweeps: Mapping[str, list[str]], command: list[str]) -> None:
+def record_all(root: Path, sweeps: Mapping[str, list[str]], command: str) -> None:
     """Records sweeps below a folder in its `report.json`, with those of earlier commands.
 
     Args:
@@ -82,12 +82,11 @@ def record_all(root: Path, sweeps: Mapping[str, list[str]], command: list[str]) 
     """
     path = root / "report.json"
     record: dict[str, Any] = {"paper": "", "scale": "", "title": root.name, "sweeps": []}
-    record["command"] = shlex.join(["python", "-m", *command])
-    record = reproduction.read(path) if path.exists() else record
+    record = reproduction.read(path) if path.exists() else record | {"command": command}
     known = {sweep.name: sweep for sweep in record["sweeps"]}
     for name, words in sweeps.items():
         named = words[0].partition("=")[2]
-        line = shlex.join(["python", "-m", "launch.sweep", *words])
+        line = shlex.join(["python", "-m", "launch.sweep", *words, f"--workdir={root / name}"])
         about = papers.item_and_claim(papers.split_config(named)[0])
         known.setdefault(name, reproduction.Sweep(name, named, *about, line))
     reproduction.write(root, record | {"sweeps": list(known.values())})
