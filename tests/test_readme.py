@@ -249,7 +249,7 @@ def commands(page):
     shown += [" ".join(c.split()) for c in re.findall(r"`(python -m launch[^`]*)`", text)]
     found = []
     for line in shown:
-        words = shlex.split(line, comments=True)
+        words = shlex.split(line.removeprefix("!"), comments=True)  # a notebook's has a mark
         for place, word in enumerate(words):
             if word.startswith("launch.") and words[place - 2 : place] == ["python", "-m"]:
                 after = words[place + 1 :]
