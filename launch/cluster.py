@@ -11,13 +11,14 @@ sweep, or several in folders of their own below --workdir with one report on all
 lsa_jax, and the folders under the same names. --local=N starts N of them here, each with a GPU of
 its own where there are any.
 
-A group that raises or whose worker is lost runs again from its last checkpoint, three times. The
-same command resumes after a kill; several of them on one folder share its groups. Needs
-distributed: pip install 'lsa_jax[dask]'.
+A group that raises, or whose worker is lost, runs again from its last checkpoint: three times, and
+with --local ten times for lost workers. The same command resumes after a kill; several of them on
+one folder share its groups. Needs distributed: pip install 'lsa_jax[dask]'.
 """
 
 import contextlib
 import importlib.util
+import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,13 @@ _LOCAL = flags.DEFINE_integer("local", None, "Workers of a cluster on this machi
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print runs, groups and times, and run nothing.")
 
 _RETRIES = 3
+# Libraries keep their number of threads, as others round otherwise. A worker whose start takes long
+# is waited for, or none would be left at last; and whoever was killed often may be innocent.
+_LOCAL_SETTINGS = {
+    "distributed.nanny.pre-spawn-environ": {},
+    "distributed.deploy.lost-worker-timeout": "1 day",
+    "distributed.scheduler.allowed-failures": 10,
+}
 _PAUSE = 2.0  # seconds until groups that other commands hold are tried again
 
 
@@ -78,17 +86,18 @@ def _client(gpus: list[str]) -> Iterator["Client"]:
     from distributed import Client, Nanny, Scheduler, SpecCluster
 
     address, host, workers = _SCHEDULER.value, {"host": "127.0.0.1"}, {}
+    quiet = {"silence_logs": logging.WARNING}
     place = {"scheduler_file" if str(address).endswith(".json") else "address": address}
     for number in range(_LOCAL.value or 0):
         env = {"CUDA_VISIBLE_DEVICES": gpus[number]} if gpus else {}
-        options = {"nthreads": 1, "memory_limit": 0, "env": env, **host}
+        options = {"nthreads": 1, "memory_limit": 0, "env": env, **quiet, **host}
         workers[number] = {"cls": Nanny, "options": options}
     scheduler = {"cls": Scheduler, "options": {"dashboard_address": "127.0.0.1:0", **host}}
-    # Libraries keep the number of threads that they have in other commands; others round otherwise.
     with contextlib.ExitStack() as stack:
         if workers:
-            stack.enter_context(dask.config.set({"distributed.nanny.pre-spawn-environ": {}}))
-            place = {"address": stack.enter_context(SpecCluster(workers, scheduler))}
+            stack.enter_context(dask.config.set(_LOCAL_SETTINGS))
+            cluster = SpecCluster(workers, scheduler, **quiet)
+            place = {"address": stack.enter_context(cluster)}
         try:
             client = stack.enter_context(Client(**place, timeout=10))
         except (OSError, ValueError) as error:
