@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the package that the pages are of, whatever else is installed
 
 from lsa_jax.reporting import gallery  # noqa: E402
-from lsa_jax.sweep import fingerprints, gallery_pages  # noqa: E402
+from lsa_jax.sweep import gallery_pages, publishing  # noqa: E402
 
 _GALLERY = Path(__file__).with_name("gallery")
 _ADDRESS = re.compile(r'(src|href)="(?!\w+:|[/#])([^"]*)"')
@@ -31,7 +31,7 @@ def on_config(config):
 
 def _notice(item):
     """Returns a notice on an item whose configuration or report has changed since."""
-    changes = fingerprints.changed(str(ROOT / item.sweep.config), item.fingerprint)
+    changes = publishing.changes(str(ROOT / item.sweep.config), item.fingerprint)
     if not changes:
         return ""
     return f'<p class="gallery-stale">Stale, as changed since: {" and ".join(changes)}.</p>'

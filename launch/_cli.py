@@ -20,9 +20,8 @@ from absl import app, flags, logging
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError
 from lsa_jax.reporting import papers
 from lsa_jax.sweep import config_files
-from lsa_jax.sweep.fields import parse
+from lsa_jax.sweep.fields import load_settings, parse
 from lsa_jax.sweep.points import Point, make_points
-from lsa_jax.sweep.registry import load_settings
 from lsa_jax.sweep.variants import set_fields
 
 _OVERRIDE = "--config."

@@ -15,7 +15,7 @@ import ml_collections
 from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.machine import duration
-from lsa_jax.sweep import catalog, config_files
+from lsa_jax.sweep import catalog, claims, config_files
 from lsa_jax.sweep.points import Point
 
 _GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
@@ -92,7 +92,7 @@ def missing(sweeps: Sequence[Planned]) -> list[Group]:
     Raises:
         InputError: a folder holds another sweep.
     """
-    from lsa_jax.sweep.registry import load_experiment
+    from lsa_jax.sweep.experiment import load_experiment
     from lsa_jax.sweep.run import missing_groups
 
     found = []
@@ -156,8 +156,7 @@ def recorded(
     Raises:
         InputError: data are missing, or a folder is in use or cannot hold its sweep.
     """
-    from lsa_jax.sweep.registry import load_experiment
-    from lsa_jax.sweep.reports import record_all
+    from lsa_jax.sweep.experiment import load_experiment
     from lsa_jax.sweep.run import recorded_sweep
 
     with contextlib.ExitStack() as stack:
@@ -172,5 +171,5 @@ def recorded(
         if sweeps and sweeps[0].name:
             words = {sweep.name: sweep.words for sweep in sweeps}
             typed = ["python", "-m", f"launch.{Path(sys.argv[0]).stem}", *sys.argv[1:]]
-            record_all(sweeps[0].workdir.parent, words, shlex.join(typed))
+            claims.record_all(sweeps[0].workdir.parent, words, shlex.join(typed))
         yield

@@ -149,8 +149,6 @@ def main() -> int:
     import jax
 
     jax.config.update("jax_platforms", "cpu")
-    from lsa_jax.sweep.reports import report_all
-
     groups = _sweeps.missing(sweeps)
     tasks = _sweeps.tasks(groups, 1)
     if _DRY_RUN.value:
@@ -161,7 +159,7 @@ def main() -> int:
         with _sweeps.recorded(new, groups, data_dir, ["workers of Dask"]):
             print(f"{_sweeps.describe(tasks, 1)}\ndashboard: {client.dashboard_link}", flush=True)
         failures = _run(client, [group for task in tasks for group in task], data_dir)
-    report_all(_cli.workdir().absolute())
+    claims.report_all(_cli.workdir().absolute())
     return int(failures > 0)
 
 

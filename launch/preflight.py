@@ -79,7 +79,7 @@ def main() -> int:
     from lsa_jax import backend
     from lsa_jax.preflight import dry_run, programs
     from lsa_jax.reporting import files
-    from lsa_jax.sweep.registry import load_experiment
+    from lsa_jax.sweep.experiment import load_experiment
 
     def show_group(done: int, total: int) -> None:
         print(f"looking for programs: group {done + 1} of {total} that differ", file=sys.stderr)

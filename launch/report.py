@@ -21,9 +21,7 @@ def main() -> None:
     for folder in claims.folders(workdir):
         recorded_points(folder)  # raises, before jax takes seconds to import
 
-    from lsa_jax.sweep.reports import report_all
-
-    report_all(workdir)
+    claims.report_all(workdir)
     _browser.open_page(workdir / "report.html")
 
 

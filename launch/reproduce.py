@@ -22,8 +22,8 @@ from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import commands, gallery, papers, reproduction
-from lsa_jax.sweep import catalog, gallery_pages, locks, publishing, reports
+from lsa_jax.reporting import gallery, papers, reproduction
+from lsa_jax.sweep import catalog, locks
 
 _cli.declare("workdir", "data_dir")
 
@@ -52,25 +52,29 @@ def _reproduce(workdir: Path) -> int:
     """Runs the unfinished sweeps of a paper; returns 1 if one failed."""
     _cli.data_dir()  # raises where it is missing
     configs = Path(_CONFIGS.value)
-    request = papers.Request(_PAPER.value, _SCALE.value, workdir, configs, _ONLY.value, _command)
-    sweeps = papers.planned(request)
-    papers.with_earlier(sweeps, request)  # raises before the folder is touched
+    request = reproduction.Request(
+        _PAPER.value, _SCALE.value, workdir, configs, _ONLY.value, _command
+    )
+    sweeps = reproduction.planned(request)
+    reproduction.with_earlier(sweeps, request)  # raises before the folder is touched
     if _DRY_RUN.value:
         for sweep in filter(request.wants, sweeps):
             print(sweep.command)
         return 0
     line = shlex.join(["python", "-m", "launch.reproduce", *sys.argv[1:]])
     with locks.alone(workdir):
-        sweeps = commands.run_all(papers.with_earlier(sweeps, request), request, line)
+        sweeps = reproduction.run_all(reproduction.with_earlier(sweeps, request), request, line)
     return int(any(sweep.status in reproduction.WITH_FAILURES for sweep in sweeps))
 
 
 def _publish(folders: list[str | Path]) -> None:
     """Puts finished sweeps into the gallery, renews its reports, and writes its pages."""
+    from lsa_jax.sweep import gallery_pages, publishing
+
     place = Path(_GALLERY.value)
-    for line in publishing.publish(place, publishing.finished(folders), reports.remake):
+    for line in publishing.publish(place, publishing.finished(folders)):
         print(line, flush=True)
-    for line in publishing.renew(place, reports.remake):
+    for line in publishing.renew(place):
         print(line, flush=True)
     pages = gallery_pages.write(place, catalog.entries(Path(_CONFIGS.value), gallery.read(place)))
     print(f"wrote {len(pages)} pages in {place}")
@@ -92,6 +96,8 @@ def _check_flags() -> None:
                     "neither with --gallery=DIR --reports=DIR"
                 )
     if _GALLERY.value:  # raises before sweeps run for hours
+        from lsa_jax.sweep import publishing  # which imports jax
+
         gallery.read(Path(_GALLERY.value))
         publishing.finished(_REPORTS.value)
 

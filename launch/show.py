@@ -18,8 +18,7 @@ from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import papers
 from lsa_jax.sweep import catalog
-from lsa_jax.sweep.fields import Field, flatten
-from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.fields import Field, flatten, load_settings
 
 _cli.declare("config")
 

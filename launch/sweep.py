@@ -111,9 +111,7 @@ def _watching(workdir: Path) -> Iterator["Watch"]:
     if not _PROFILE.value:
         yield logs.Watch(stored=log)
         return
-    from lsa_jax.reporting.profiler import Profiler
-
-    with Profiler(workdir / "profile") as profiler:
+    with logs.Profiler(workdir / "profile") as profiler:
         yield logs.Watch(log, profiler.report)
 
 

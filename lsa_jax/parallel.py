@@ -52,6 +52,21 @@ def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
     return join_devices([_put(tree, device) for device in devices], devices)
 
 
+def as_one_part(function: Callable, *arguments: Any) -> tuple[Callable, tuple]:
+    """Returns a function of all of a batch with the axis of its parts, and its arguments' shapes.
+
+    For programs that are only traced. A model of split batches averages over that axis, which must
+    exist; here it has one part, [1, ...].
+
+    Args:
+        function: of trees of arrays.
+        arguments: arrays, or their shapes.
+    """
+    forms = jax.eval_shape(lambda *trees: trees, *arguments)
+    forms = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), forms)
+    return jax.vmap(function, axis_name=BATCH_AXIS), forms
+
+
 def map_devices(
     function: Callable,
     devices: Sequence[jax.Device],

@@ -96,9 +96,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # modules stay: they need not be looked through each time
 
 
-# Beyond so many bytes a worker drops its compiled programs, which takes a while: two workers fit a
-# laptop of 8 GB, and where there is more they may have more.
-_MOST_MEMORY = max(1.2e9, psutil.virtual_memory().total / 6)
+# Beyond so many bytes a worker drops its compiled programs after a file, to stay below 2 GB.
+_MOST_MEMORY = 1.2e9
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from lsa_jax.reporting import files, gallery
-from lsa_jax.sweep import kept, reports
 from lsa_jax.sweep.points import recorded_points
+from lsa_jax.sweep.publishing import unpack
+from lsa_jax.sweep.run import make_report
 
 GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
 # Beginnings of items that are decided by exact numbers, for which seeds say nothing.
@@ -57,7 +58,7 @@ def decided(folder):
     """Returns the status of a folder's claims, by item; exact ones are left out."""
     config, points = recorded_points(folder)
     results = files.read_results(folder, [point.id for point in points])
-    rows = reports.make_report(config, points, results, folder).claims
+    rows = make_report(config, points, results, folder).claims
     return {row.item: row.status for row in rows if not row.item.startswith(EXACT)}
 
 
@@ -114,10 +115,16 @@ def one_seed(folder):
     files.write_json(folder / "config.json", record)
 
 
-@pytest.mark.parametrize("spoil", [equal_seeds, dropped_runs, one_seed])
+def begun(folder):
+    """The first run alone has finished: other learners' settings are no columns of the results."""
+    for run in [*runs_of(folder)][1:]:
+        shutil.rmtree(files.run_directory(folder, run))
+
+
+@pytest.mark.parametrize("spoil", [equal_seeds, dropped_runs, one_seed, begun])
 @pytest.mark.parametrize("kind", RECORDS)
 def test_spoiled_seeds_show_nothing(kind, spoil, tmp_path):
-    kept.unpack(GALLERY / RECORDS[kind].folder / RECORDS[kind].results, tmp_path / "sweep")
+    unpack(GALLERY / RECORDS[kind].folder / RECORDS[kind].results, tmp_path / "sweep")
     spoil(tmp_path / "sweep")
     after = decided(tmp_path / "sweep")
     assert [item for item, status in after.items() if status == "shown"] == []
@@ -166,7 +173,7 @@ COMPARED = ("lsa/fig6_mnist-small", "beyond/papers-small", "feature_learning/tab
 
 @pytest.mark.parametrize("name", [*COMPARED, "beyond/dial-small"])
 def test_learners_that_learned_nothing_show_no_gap(name, tmp_path):
-    kept.unpack(GALLERY / f"{name}.results.json.xz", tmp_path / "sweep")
+    unpack(GALLERY / f"{name}.results.json.xz", tmp_path / "sweep")
     changed(tmp_path / "sweep", learned_nothing)
     found = gaps(tmp_path / "sweep")
     assert found and "shown" not in found.values()
@@ -181,7 +188,7 @@ def test_learners_that_learned_nothing_show_no_gap(name, tmp_path):
     ],
 )
 def test_a_network_and_a_kernel_that_are_exchanged_show_no_gap(name, kernel, words, tmp_path):
-    kept.unpack(GALLERY / f"{name}.results.json.xz", tmp_path / "sweep")
+    unpack(GALLERY / f"{name}.results.json.xz", tmp_path / "sweep")
     before = gaps(tmp_path / "sweep")
     exchanged(tmp_path / "sweep", ("network", kernel))
     after = gaps(tmp_path / "sweep")
@@ -191,6 +198,6 @@ def test_a_network_and_a_kernel_that_are_exchanged_show_no_gap(name, kernel, wor
 
 
 def test_kernels_that_do_not_fit_show_no_gap(tmp_path):
-    kept.unpack(GALLERY / "lsa/fig6_mnist-small.results.json.xz", tmp_path / "sweep")
+    unpack(GALLERY / "lsa/fig6_mnist-small.results.json.xz", tmp_path / "sweep")
     changed(tmp_path / "sweep", not_fitted)
     assert set(gaps(tmp_path / "sweep").values()) <= {"condition not met", "measured"}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lsa_jax.sweep import config_files, registry
-from lsa_jax.sweep.fields import flatten
+from lsa_jax.sweep import config_files
+from lsa_jax.sweep.fields import experiment_names, flatten, load_settings
 from lsa_jax.sweep.points import make_points
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,15 +29,27 @@ def _changes(fields: dict, others: dict) -> str:
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
+def _some_of(sweep: list[dict]) -> list[dict]:
+    """Returns the points of a sweep that are the first with a value of a setting, and the last."""
+    chosen, seen = [], set()
+    for point in sweep:
+        values = set(map(repr, point.items()))
+        if not values <= seen or not chosen or point is sweep[-1]:
+            chosen.append(point)
+        seen |= values
+    return chosen
+
+
 def _configuration(path: Path, module, defaults: dict) -> list[str]:
     paragraphs, before = [], defaults
     for variant in config_files.variants(module):
         config = module.get_config(variant)
-        settings = registry.load_settings(config.experiment)
-        points = make_points(config, config_files.sweep_of(module, config), settings.validate)
+        settings = load_settings(config.experiment)
+        sweep = config_files.sweep_of(module, config)
+        points = make_points(config, _some_of(sweep), settings.validate)
         fields = flatten(config)
         written = config_files.name(path.relative_to(ROOT), variant)
-        paragraphs += [f"[{written}] {len(points)} points, {points[0].id} to {points[-1].id}"]
+        paragraphs += [f"[{written}] {len(sweep)} points, {points[0].id} to {points[-1].id}"]
         paragraphs += [_changes(fields, before)]
         before = fields if variant == "full" else before
     return paragraphs
@@ -50,7 +62,7 @@ def texts() -> dict[str, str]:
     for path in sorted((ROOT / "configs").rglob("*.py")):
         module = config_files.load(path)
         experiment = module.get_config("full").experiment
-        defaults = flatten(registry.load_settings(experiment).default_config())
+        defaults = flatten(load_settings(experiment).default_config())
         lines.setdefault(experiment, ["[defaults]", _changes(defaults, {})])
         lines[experiment] += _configuration(path, module, defaults)
     return {
@@ -58,7 +70,7 @@ def texts() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("experiment", registry.names())
+@pytest.mark.parametrize("experiment", experiment_names())
 def test_defaults_and_configurations_are_as_they_were_reviewed(experiment, texts, request):
     golden = (GOLDEN / experiment).with_suffix(".txt")
     if request.config.getoption("--update-golden"):
@@ -69,4 +81,4 @@ def test_defaults_and_configurations_are_as_they_were_reviewed(experiment, texts
 
 def test_every_golden_text_has_its_experiment():
     found = {path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.txt")}
-    assert found == set(registry.names())
+    assert found == set(experiment_names())

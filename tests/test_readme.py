@@ -17,7 +17,7 @@ import pytest
 import lsa_jax
 from lsa_jax import experiments
 from lsa_jax.experiments.lsa.noise_curves import families, learners, settings
-from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.fields import load_settings
 from lsa_jax.sweep.variants import set_fields
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lsa_jax.reporting import files, gallery
-from lsa_jax.sweep import kept, reports
+from lsa_jax.sweep import publishing, run
 from lsa_jax.sweep.points import recorded_points
 
 GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
@@ -17,10 +17,10 @@ COMPARED = ("item", "paper", "ours", "status", "low", "high", "primary", "holm")
 
 def replayed(item, folder):
     """Returns the rows of a kept sweep's claims, decided anew."""
-    kept.unpack(GALLERY / item.folder / item.results, folder)
+    publishing.unpack(GALLERY / item.folder / item.results, folder)
     config, points = recorded_points(folder)
     results = files.read_results(folder, [point.id for point in points])
-    return reports.make_report(config, points, results, folder).claims
+    return run.make_report(config, points, results, folder).claims
 
 
 @pytest.mark.parametrize("name", RECORDS)

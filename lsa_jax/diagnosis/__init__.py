@@ -30,8 +30,7 @@ from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import ExampleShape
 from lsa_jax.reporting import files, grades
-from lsa_jax.reporting.claims import chance_warning
-from lsa_jax.reporting.conditions import FITTED
+from lsa_jax.reporting.claims import FITTED, chance_warning
 from lsa_jax.reporting.grades import Answer
 from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.progress import Progress

@@ -4,18 +4,27 @@ A record is `FOLDER/NAME.json` below the gallery's folder, with its figures and 
 All pages are made of records, and records of sweeps' folders alone.
 """
 
+import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, papers, pictures, reproduction
+from lsa_jax.reporting import files, papers, reproduction
 from lsa_jax.reporting.machine import cores, duration, kinds
 from lsa_jax.reporting.reproduction import Sweep
 
 MOST_BYTES = 7_000_000  # of all figures
 _FIGURES = (".svg", ".png")
 _RESULTS = ".results.json.xz"
+MOST_PICTURE_BYTES = 80_000
+_COLOURS = 128
+_SMALLER = 0.85
+_IN_REPORT = re.compile(r"^!\[[^\]]*\]\(([^)]+)\.png\)$", re.MULTILINE)
+_METADATA = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>", re.DOTALL)
+_PATH = re.compile(r'(?<=[ \n][dxy]=")[^"]*')
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 
 
 class Item(NamedTuple):
@@ -24,8 +33,8 @@ class Item(NamedTuple):
     Attributes:
         sweep: its results.
         pictures: file names of its figures, the main one first.
-        fingerprint: of its settings, report and results, see `sweep.fingerprints`.
-        results: file name of the results that `sweep.kept` packed; empty where there are none.
+        fingerprint: of its settings, report and results, see `sweep.publishing`.
+        results: file name of the packed results; empty where there are none.
         captions: of the figures, in their order.
         tables: of the report: heading, columns and rows of cells, as text.
     """
@@ -99,14 +108,14 @@ def keep(gallery: Path, item: Item, folder: Path, results: bytes | None) -> None
         gallery: the gallery's folder.
         item: the record; its `pictures` are names without ending.
         folder: of the sweep.
-        results: from `sweep.kept.pack`.
+        results: from `sweep.publishing.pack`.
 
     Raises:
         InputError: all figures together would take more than `MOST_BYTES`; the record and figures
             are as they were.
     """
     place = gallery / item.name
-    drawn = {name: pictures.small(folder / name) for name in item.pictures}
+    drawn = {name: small_picture(folder / name) for name in item.pictures}
     figures = {f"{place.name}.{name}{end}": content for name, (end, content) in drawn.items()}
     kept = {f"{place.name}{_RESULTS}": results} if results else {}
     old = [path for path in place.parent.glob(f"{place.name}.*") if path.suffix != ".json"]
@@ -161,3 +170,50 @@ def read(gallery: Path) -> dict[str, Item]:
             ) from None
         found[item.sweep.config] = item
     return found
+
+
+def picture_names(folder: Path) -> list[str]:
+    """Returns the names of a sweep's figures, without ending, in its report's order."""
+    return _IN_REPORT.findall((folder / "report.md").read_text())
+
+
+def shorter(svg: str) -> str:
+    """Returns a drawing without metadata, line ends and digits below hundredths of a point.
+
+    Only the lines' own coordinates are rounded: a scale of letters has digits that matter.
+    """
+    svg = _METADATA.sub("", svg)
+    svg = _PATH.sub(lambda path: _LONG_NUMBER.sub(_rounded, " ".join(path[0].split())), svg)
+    return re.sub(r"\s*\n\s*", "\n", svg)
+
+
+def _rounded(number: re.Match) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+
+
+def _shrunk(path: Path) -> bytes:
+    """Returns a PNG with fewer colours, and smaller as long as it takes more bytes than it may."""
+    from PIL import Image
+
+    image = Image.open(path).convert("RGB")
+    while True:
+        buffer = io.BytesIO()
+        # First by how far colours are apart, so that those of few pixels stay: a scale's ends, thin
+        # lines. Then moved to the means of their pixels, as large areas would have another tint.
+        few = image.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=3)
+        few.save(buffer, "png", optimize=True)
+        if buffer.tell() <= MOST_PICTURE_BYTES:
+            return buffer.getvalue()
+        image = image.resize([max(1, int(side * _SMALLER)) for side in image.size])
+
+
+def small_picture(path: Path) -> tuple[str, bytes]:
+    """Returns a figure's ending and bytes, at most `MOST_PICTURE_BYTES`: its SVG, or else a PNG.
+
+    Args:
+        path: the figure without ending; both files exist.
+    """
+    drawn = shorter(path.with_name(path.name + ".svg").read_text()).encode()
+    if len(drawn) <= MOST_PICTURE_BYTES:
+        return ".svg", drawn
+    return ".png", _shrunk(path.with_name(path.name + ".png"))

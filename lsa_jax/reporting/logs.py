@@ -1,6 +1,6 @@
-"""Copies of runs' metrics for TensorBoard and for Weights & Biases.
+"""Copies of runs' metrics for TensorBoard and Weights & Biases, and a profile of some steps.
 
-Both are written from a run's `metrics.jsonl` and `result.json` once its group is done, and never
+Metrics are written from a run's `metrics.jsonl` and `result.json` once its group is done, and never
 twice, also for a finished sweep. Results of trained runs include `seconds`, throughput
 (`images_per_second`) and the fraction of the devices' peak (`peak_fraction`).
 """
@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import struct
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import Any, NamedTuple
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
 from lsa_jax.reporting.courses import numbers, steps
+
+# Seconds after which a profile ends even if the next report has not come: files grow by the second.
+_PROFILE_LIMIT = 10.0
 
 
 class Watch(NamedTuple):
@@ -150,3 +154,52 @@ def make_log(
             write(workdir, run_id)
 
     return log
+
+
+class Profiler:
+    """Traces the program between the first two progress reports of a sweep.
+
+    By the first one programs are compiled, so that the trace shows steps; it ends after
+    `_PROFILE_LIMIT` seconds at the latest. It lies in `<directory>/plugins/profile/`, which
+    TensorBoard's profile plugin (xprof) and Perfetto read.
+    """
+
+    def __init__(self, directory: Path, limit: float = _PROFILE_LIMIT) -> None:
+        """Writes nothing yet."""
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(limit, self._stop)
+        self._timer.daemon = True
+        self._state = "waiting"
+
+    def report(self) -> None:
+        """Takes notice of a report: starts the trace, or ends it."""
+        if self._state == "waiting":
+            import jax
+
+            options = jax.profiler.ProfileOptions()
+            options.python_tracer_level = 0  # each call of Python would be in it
+            jax.profiler.start_trace(self._directory, profiler_options=options)
+            self._state = "running"
+            self._timer.start()
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        with self._lock:  # the timer and a report may come at once
+            if self._state == "running":
+                import jax
+
+                jax.profiler.stop_trace()
+                self._state = "done"
+
+    def __enter__(self) -> "Profiler":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._timer.cancel()
+        self._stop()
+        if self._state == "done":
+            print(f"wrote {self._directory}")
+        else:
+            print("--profile found nothing to trace: no group of runs reported its progress")

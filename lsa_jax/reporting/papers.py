@@ -1,15 +1,11 @@
-"""The papers, their configurations in order, and the sweeps of a reproduction."""
+"""The papers and their configurations in order."""
 
 import ast
 import re
-import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, reproduction
-from lsa_jax.reporting.reproduction import Sweep
 
 
 class Paper(NamedTuple):
@@ -48,30 +44,6 @@ def split_config(named: str) -> tuple[Path, str]:
     if found is None or Path(named).is_file():
         return Path(named), ""
     return Path(found[1]), found[2]
-
-
-class Request(NamedTuple):
-    """The flags of a reproduction.
-
-    Attributes:
-        paper: a name of `PAPERS`.
-        scale: a name of `VARIANTS`.
-        workdir: the reproduction's folder.
-        configs: the folder of the papers' folders of configurations.
-        only: names of the configurations to run; empty means all.
-        sweep_command: `(value of --config, folder) -> command`, without the interpreter.
-    """
-
-    paper: str
-    scale: str
-    workdir: Path
-    configs: Path
-    only: list[str]
-    sweep_command: Callable[[str, Path], list[str]]
-
-    def wants(self, sweep: Sweep) -> bool:
-        """Whether a sweep is to be run."""
-        return not self.only or sweep.name in self.only
 
 
 def _place(path: Path) -> tuple:
@@ -116,59 +88,3 @@ def configurations(paper: str, configs: Path) -> list[Path]:
             "the folder configs of the project, or one laid out like it"
         )
     return paths
-
-
-def planned(request: Request) -> list[Sweep]:
-    """Returns the sweeps of a paper as they are before any has run.
-
-    Raises:
-        InputError: there are none, or none of a requested name.
-    """
-    sweeps = []
-    for path in configurations(request.paper, request.configs):
-        item, about = item_and_claim(path)
-        config = f"{path}{VARIANTS[request.scale]}"
-        command = shlex.join(
-            ["python", *request.sweep_command(config, request.workdir / path.stem)]
-        )
-        sweeps.append(Sweep(path.stem, config, item, about, command))
-    names = [sweep.name for sweep in sweeps]
-    for name in request.only:
-        if name not in names:
-            raise InputError(f"--only has {name!r}; accepted: {', '.join(names)}")
-    return sweeps
-
-
-def with_earlier(sweeps: list[Sweep], request: Request) -> list[Sweep]:
-    """Returns the sweeps with the results of an earlier call of the command, where they remain.
-
-    Raises:
-        InputError: the folder holds something else.
-    """
-    workdir, path = request.workdir, request.workdir / "report.json"
-    if not path.exists():
-        own = {".lock", files.partial(path).name, "logs", "report.md"}
-        own |= {sweep.name for sweep in sweeps}
-        if workdir.is_dir() and any(entry.name not in own for entry in workdir.iterdir()):
-            raise InputError(
-                f"--workdir {workdir} holds files but no report.json; accepted: a new or empty "
-                "folder"
-            )
-        return sweeps
-    record = reproduction.read(path)
-    if (record["paper"], record["scale"]) != (request.paper, request.scale):
-        raise InputError(
-            f"--workdir {workdir} holds --paper={record['paper']} --scale={record['scale']}; "
-            "accepted: the same, or another folder"
-        )
-    earlier = {
-        (sweep.name, sweep.config): sweep
-        for sweep in record["sweeps"]
-        if sweep.status not in reproduction.FINISHED
-        or (workdir / sweep.name / "report.json").exists()
-    }
-    left = [earlier.get((sweep.name, sweep.config), sweep) for sweep in sweeps]
-    return [
-        before._replace(item=sweep.item, about=sweep.about, command=sweep.command)
-        for before, sweep in zip(left, sweeps, strict=True)
-    ]

@@ -1,4 +1,4 @@
-"""The report on all sweeps of a paper: every figure and table, the paper's number, ours, the cost.
+"""Reproduction of a paper: runs its sweeps, and reports every number, ours, and the cost.
 
 A reproduction's folder holds `report.json`, `report.md`, `logs/` with each sweep's output, and each
 sweep's own folder. `report.json` has the keys `paper`, `scale`, `title`, `command` and `sweeps`, a
@@ -6,14 +6,23 @@ list of `Sweep`s; a reproduction resumes from it.
 """
 
 import collections
+import os
 import re
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import filelock
 import pandas as pd
 
-from lsa_jax.errors import InputError
-from lsa_jax.reporting import files
+from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError
+from lsa_jax.reporting import files, machine, papers
 from lsa_jax.reporting.machine import cores, duration
 from lsa_jax.reporting.report import STATUSES
 from lsa_jax.reporting.write import claims_table, markdown_table
@@ -24,6 +33,8 @@ NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
 )
 FINISHED = (DONE, RUNS_FAILED)
 WITH_FAILURES = (FAILED, RUNS_FAILED)
+_POLL = 0.2  # seconds between readings of a sweep's output
+_END = 10_000  # characters of it in which its last line is searched for
 
 
 class Sweep(NamedTuple):
@@ -65,6 +76,85 @@ class Sweep(NamedTuple):
     claims: list[dict[str, Any]] = []
     pictures: list[str] = []
     machine: dict[str, Any] | None = None
+
+
+class Request(NamedTuple):
+    """The flags of a reproduction.
+
+    Attributes:
+        paper: a name of `PAPERS`.
+        scale: a name of `VARIANTS`.
+        workdir: the reproduction's folder.
+        configs: the folder of the papers' folders of configurations.
+        only: names of the configurations to run; empty means all.
+        sweep_command: `(value of --config, folder) -> command`, without the interpreter.
+    """
+
+    paper: str
+    scale: str
+    workdir: Path
+    configs: Path
+    only: list[str]
+    sweep_command: Callable[[str, Path], list[str]]
+
+    def wants(self, sweep: Sweep) -> bool:
+        """Whether a sweep is to be run."""
+        return not self.only or sweep.name in self.only
+
+
+def planned(request: Request) -> list[Sweep]:
+    """Returns the sweeps of a paper as they are before any has run.
+
+    Raises:
+        InputError: there are none, or none of a requested name.
+    """
+    sweeps = []
+    for path in papers.configurations(request.paper, request.configs):
+        item, about = papers.item_and_claim(path)
+        config = f"{path}{papers.VARIANTS[request.scale]}"
+        command = shlex.join(
+            ["python", *request.sweep_command(config, request.workdir / path.stem)]
+        )
+        sweeps.append(Sweep(path.stem, config, item, about, command))
+    names = [sweep.name for sweep in sweeps]
+    for name in request.only:
+        if name not in names:
+            raise InputError(f"--only has {name!r}; accepted: {', '.join(names)}")
+    return sweeps
+
+
+def with_earlier(sweeps: list[Sweep], request: Request) -> list[Sweep]:
+    """Returns the sweeps with the results of an earlier call of the command, where they remain.
+
+    Raises:
+        InputError: the folder holds something else.
+    """
+    workdir, path = request.workdir, request.workdir / "report.json"
+    if not path.exists():
+        own = {".lock", files.partial(path).name, "logs", "report.md"}
+        own |= {sweep.name for sweep in sweeps}
+        if workdir.is_dir() and any(entry.name not in own for entry in workdir.iterdir()):
+            raise InputError(
+                f"--workdir {workdir} holds files but no report.json; accepted: a new or empty "
+                "folder"
+            )
+        return sweeps
+    record = read(path)
+    if (record["paper"], record["scale"]) != (request.paper, request.scale):
+        raise InputError(
+            f"--workdir {workdir} holds --paper={record['paper']} --scale={record['scale']}; "
+            "accepted: the same, or another folder"
+        )
+    earlier = {
+        (sweep.name, sweep.config): sweep
+        for sweep in record["sweeps"]
+        if sweep.status not in FINISHED or (workdir / sweep.name / "report.json").exists()
+    }
+    left = [earlier.get((sweep.name, sweep.config), sweep) for sweep in sweeps]
+    return [
+        before._replace(item=sweep.item, about=sweep.about, command=sweep.command)
+        for before, sweep in zip(left, sweeps, strict=True)
+    ]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -203,3 +293,131 @@ def write(workdir: Path, record: dict[str, Any]) -> None:
         workdir / "report.json", record | {"sweeps": [sweep._asdict() for sweep in sweeps]}
     )
     files.write_text(workdir / "report.md", markdown(record["title"], record["command"], sweeps))
+
+
+# --- running the sweeps --------------------------------------------------------------------------
+
+
+def _wait_for_others(folder: Path) -> None:
+    """Waits for a sweep in this folder, such as one whose reproduction was killed."""
+    if not (folder / ".lock").exists():
+        return
+    lock = filelock.FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        print(f"{folder} is in use by another sweep; waiting for it", flush=True)
+        lock.acquire()
+    lock.release()
+
+
+def _execute(command: list[str], log: Path) -> tuple[int, str]:
+    """Runs a command of this interpreter, with its output in a file and on the terminal.
+
+    Returns:
+        Its exit status, negative for a signal, and its last line.
+    """
+    with files.storing(log, 0):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        sink = open(log, "ab")
+    end = ""
+    with sink, open(log, encoding="utf-8", errors="replace") as shown:
+        shown.seek(0, os.SEEK_END)
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+        try:
+            running = True
+            while running:
+                time.sleep(_POLL)
+                running = process.poll() is None
+                # Read after the process was polled, so that nothing of its end is missed.
+                printed = shown.read()
+                print(printed, end="", flush=True)
+                end = (end + printed)[-_END:]
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    return process.returncode, end.strip().rpartition("\n")[2]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Returns a key that changes when a file is written again; None where there is none."""
+    return (path.stat().st_ino, path.stat().st_mtime_ns) if path.exists() else None
+
+
+def _run(sweep: Sweep, request: Request, host: dict[str, Any]) -> Sweep:
+    """Runs a sweep's command, and returns the sweep with its results."""
+    folder = request.workdir / sweep.name
+    before = _stamp(folder / "report.md")
+    start, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    log = request.workdir / "logs" / f"{sweep.name}.log"
+    code, last = _execute(request.sweep_command(sweep.config, folder), log)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = spent.ru_utime + spent.ru_stime - used.ru_utime - used.ru_stime
+    sweep = sweep._replace(
+        wall_seconds=round(sweep.wall_seconds + time.monotonic() - start, 1),
+        cpu_seconds=round(sweep.cpu_seconds + cpu, 1),
+    )
+    # Status 1 is of a sweep with failed runs, which ends with its report, and of a crash.
+    if code == 0 or (code == 1 and _stamp(folder / "report.md") != before):
+        done = finished(sweep, request.workdir, host)
+        if code == 0 or done.failed_runs:
+            return done
+    if code == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    reason = last.removeprefix("error: ")
+    if code == BAD_INPUT and reason.startswith(MISSING_DATA):
+        return sweep._replace(status=NOT_RUN, reason=reason)
+    if code < 0:
+        reason = f"killed by {signal.Signals(-code).name}"
+    return sweep._replace(status=FAILED, reason=reason or f"exit status {code}")
+
+
+def run_all(sweeps: list[Sweep], request: Request, command: str) -> list[Sweep]:
+    """Runs the sweeps that are not finished; writes the report before and after each.
+
+    Args:
+        sweeps: all of the paper, with the results of an earlier call.
+        request: the flags of this call.
+        command: the command line, for the record.
+
+    Returns:
+        The sweeps with their results.
+    """
+    record = {
+        "paper": request.paper,
+        "scale": request.scale,
+        "title": f"{papers.PAPERS[request.paper].title}, --scale={request.scale}",
+        "command": command,
+    }
+    sweeps, host = list(sweeps), machine.describe_host()
+
+    def store(place: int, sweep: Sweep) -> None:
+        sweeps[place] = sweep
+        write(request.workdir, record | {"sweeps": sweeps})
+
+    for place, sweep in enumerate(sweeps):
+        if sweep.status in FINISHED or not request.wants(sweep):
+            continue
+        folder = request.workdir / sweep.name
+        begun = (folder / "config.json").exists() and not sweep.wall_seconds  # not by this command
+        stopped = begun or sweep.status == STARTED
+        print(f"\n[{place + 1} of {len(sweeps)}] {sweep.command}", flush=True)
+        sweep = sweep._replace(
+            status=STARTED, reason="", partly_timed=sweep.partly_timed or stopped
+        )
+        store(place, sweep)
+        _wait_for_others(folder)
+        store(place, _run(sweep, request, host))
+        reason = sweeps[place].reason
+        print(f"{sweep.name}: {sweeps[place].status}" + (f": {reason}" if reason else ""))
+    write(request.workdir, record | {"sweeps": sweeps})
+    statuses = collections.Counter(sweep.status for sweep in sweeps)
+    print("\n" + ", ".join(f"{count} {status}" for status, count in statuses.items()))
+    print(f"wrote {request.workdir / 'report.json'}\nwrote {request.workdir / 'report.md'}")
+    return sweeps

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 
 _MOST_NAMED = 3

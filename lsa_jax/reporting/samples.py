@@ -79,6 +79,22 @@ class Variance(NamedTuple):
     of_examples: float
 
 
+def interval(sample: Sample) -> Callable[[float], tuple[float, float]]:
+    """Returns `tail -> (low, high)` of a sample's mean, see `ends`."""
+    mean = float(sample.values.mean())
+    if sample.exact:
+        return lambda tail: (mean, mean)
+    if sample.ends is not None:
+        return sample.ends
+    found = variance(sample)
+
+    def both(tail: float) -> tuple[float, float]:
+        reach = half_length(found, len(sample.values), tail)
+        return mean - reach, mean + reach
+
+    return both
+
+
 def ends(sample: Sample, tail: float = TAIL) -> tuple[float, float]:
     """Returns the ends of the interval of a sample's mean, on the sample's scale.
 
@@ -95,13 +111,7 @@ def ends(sample: Sample, tail: float = TAIL) -> tuple[float, float]:
     Returns:
         (low, high): equal for exact values, NaN where nothing bounds the error.
     """
-    mean = float(sample.values.mean())
-    if sample.exact:
-        return mean, mean
-    if sample.ends is not None:
-        return sample.ends(tail)
-    reach = half_length(variance(sample), len(sample.values), tail)
-    return mean - reach, mean + reach
+    return interval(sample)(tail)
 
 
 def variance(sample: Sample) -> Variance:

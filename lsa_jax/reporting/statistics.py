@@ -22,6 +22,7 @@ from lsa_jax.reporting.samples import (
     binomial_error,
     ends,
     fieller,
+    interval,
 )
 
 # Stands for a denominator of 0, so that ratios are large and their intervals, too.
@@ -179,8 +180,10 @@ def _extreme(statistics: Sequence[Statistic], pick: Callable) -> Statistic:
         samples = [one(runs) for one in statistics]
         ran = [sample for sample in samples if len(sample.values)]
 
+        intervals = [interval(sample) for sample in ran]
+
         def both(tail: float) -> tuple[float, float]:
-            lows, highs = zip(*(ends(sample, tail) for sample in ran), strict=True)
+            lows, highs = zip(*(found(tail) for found in intervals), strict=True)
             return float(pick(lows)), float(pick(highs))
 
         own = pick(ran, key=lambda sample: sample.values.mean(), default=samples[0])
@@ -232,12 +235,13 @@ def retained(start: Statistic, end: Statistic, *, chance: float = 0.0) -> Statis
 
         error = 100 * float(np.hypot(after.error, share.mean() * before.error)) / level
 
-        def by_fieller(tail: float) -> tuple[float, float]:
-            means = float(a1.mean()), level
-            found = fieller(*means, *(_mean_variance(s) for s in (after, before)), tail)
-            return 100 * found[0], 100 * found[1]
+        variances = [_mean_variance(sample) for sample in (after, before)] if len(seeds) else []
 
-        near = len(seeds) > 0 and level < 3 * _mean_variance(before) ** 0.5
+        def by_fieller(tail: float) -> tuple[float, float]:
+            low, high = fieller(float(a1.mean()), level, *variances, tail)
+            return 100 * low, 100 * high
+
+        near = len(seeds) > 0 and level < 3 * variances[1] ** 0.5
         return _combined(after, before, seeds)._replace(
             values=100 * share,
             examples=_paired(influence, after, before, seeds),
@@ -315,10 +319,11 @@ def with_outcomes(
 
 def _mover(one: Sample, other: Sample) -> Callable[[float], tuple[float, float]]:
     """Returns the interval of a difference from both intervals, by Zou and Donner (2008)."""
+    first, second = interval(one), interval(other)
+    m1, m2 = one.values.mean(), other.values.mean()
 
     def both(tail: float) -> tuple[float, float]:
-        (l1, u1), (l2, u2) = ends(one, tail), ends(other, tail)
-        m1, m2 = one.values.mean(), other.values.mean()
+        (l1, u1), (l2, u2) = first(tail), second(tail)
         return m1 - m2 - np.hypot(m1 - l1, u2 - m2), m1 - m2 + np.hypot(u1 - m1, m2 - l2)
 
     return both

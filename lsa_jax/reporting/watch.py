@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lsa_jax.reporting import courses, files, heartbeat, page
+from lsa_jax.reporting import courses, files, write
 from lsa_jax.reporting.courses import HEIGHT, Course
-from lsa_jax.reporting.heartbeat import Beat
 from lsa_jax.reporting.machine import duration
+from lsa_jax.reporting.progress import Beat, read_heartbeats
 
 _SILENT = 600.0  # seconds after which a group counts as stopped
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -97,10 +97,10 @@ def read(workdir: Path, run_ids: list[str], title: str, now: float) -> SweepStat
         results = results.assign(_end=ends).sort_values("_end", kind="stable").drop(columns="_end")
     done = set(results["id"]) if len(results) else set()
     # A group that was killed between its results and the removal of its heartbeat is done.
-    beats = [beat for beat in heartbeat.read(workdir) if not done.issuperset(beat.runs)]
+    beats = [beat for beat in read_heartbeats(workdir) if not done.issuperset(beat.runs)]
     silent = [beat for beat in beats if now - beat.updated > _SILENT]
     going = [beat for beat in beats if beat not in silent]
-    rows = {name: page.metrics(workdir, name) for name in (results["id"] if len(results) else [])}
+    rows = {name: write.metrics(workdir, name) for name in (results["id"] if len(results) else [])}
     metric, curves = courses.draw(rows)
     left = None if len(results) == len(run_ids) else _time_left(results, going, len(run_ids))
     return SweepState(title, len(run_ids), results, going, silent, left, metric, curves, now)
@@ -160,9 +160,9 @@ def html(state: SweepState, workdir: Path, every: float) -> str:
     """Returns a page that reloads itself every so many seconds, until all runs are done."""
     metric, columns, rows = None, [], []
     if len(state.results):
-        metric, columns, rows = page.run_rows(workdir, state.results)
+        metric, columns, rows = write.run_rows(workdir, state.results)
     return (
-        page.environment()
+        write.environment()
         .get_template("watch.html")
         .render(
             title=state.title,

@@ -1,14 +1,37 @@
-"""Writes a report: tables and claims as Markdown and JSON, results as CSV, figures as images."""
+"""Writes a report: Markdown, JSON, CSV, figures, and one page that needs no other file."""
 
+import base64
 import io
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jinja2
+import markupsafe
 import pandas as pd
 
-from lsa_jax.reporting import files, page
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting import courses, files
+from lsa_jax.reporting.courses import Course
+from lsa_jax.reporting.machine import cores, duration
+from lsa_jax.reporting.report import Report, Row
+
+_LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
+
+# Between two parts of a name, but not within a number such as -0.27, or within "m=100".
+_SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
+
+_TONES = {
+    **dict.fromkeys(("shown", "ok", "done"), "good"),
+    **dict.fromkeys(("not shown", "failed"), "bad"),
+    **dict.fromkeys(
+        ("shown of one seed", "measured", "undecided", "condition not met", "running"), "note"
+    ),
+}
+
+# Of a primary claim, by whether it holds after Holm's correction.
+_PRIMARY = {True: "yes, also corrected", False: "yes, not corrected", None: "yes"}
 
 
 def cell(value: object) -> str:
@@ -50,7 +73,7 @@ def markdown_table(table: pd.DataFrame) -> str:
 
 def claims_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Returns decided claims as a table, without the columns that are empty in all rows."""
-    columns, cells = page.claim_table(rows)
+    columns, cells = claim_table(rows)
     return pd.DataFrame([[cell.text for cell in row] for row in cells], columns=columns)
 
 
@@ -101,8 +124,189 @@ def write_report(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     parts += report.notes
     text = "\n\n".join(parts) + "\n"
     pictures = [f"![{path.stem}]({path.name})" for path in figures if path.suffix == ".png"]
-    files.write_text(workdir / "report.html", page.report_page(workdir, results, report))
+    files.write_text(workdir / "report.html", report_page(workdir, results, report))
     # Last, as a reproduction takes a new one to mean that the report is whole.
     files.write_text(workdir / "report.md", "\n\n".join([text, *pictures]) + "\n")
     paths += [workdir / f"report.{kind}" for kind in ("json", "md", "html")]
     return text + "\n" + "\n".join(f"wrote {path}" for path in paths)
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+class Cell(NamedTuple):
+    """One cell of a page's table: its text, and its value for sorting."""
+
+    text: str
+    kind: str = "text"
+    value: float | str = ""
+    note: str = ""
+    course: Course | None = None
+
+
+def _broken(text: str) -> markupsafe.Markup:
+    """Returns a text whose names may go on in the next line where a new word begins in them."""
+    return markupsafe.Markup(_SEAM.sub(r"\1<wbr>", str(markupsafe.escape(text))))
+
+
+def _plain(text: str) -> markupsafe.Markup:
+    """Returns a text in which Markdown finds neither emphasis nor HTML."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
+    return markupsafe.Markup(re.sub(r"([*_])", r"\\\1", escaped))
+
+
+def tone(status: str) -> str:
+    """Returns the class of a status: "good", "bad", "note" or none."""
+    return _TONES.get(status, "")
+
+
+def environment() -> jinja2.Environment:
+    """Returns the environment of the templates in the folder `templates`."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=lambda name: name is not None and name.endswith(".html"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"broken": _broken, "plain": _plain}
+    made.globals |= {
+        "tone": tone,
+        "width": courses.WIDTH,
+        "height": courses.HEIGHT,
+    }
+    return made
+
+
+def value_cell(value: Any) -> Cell:
+    """Returns a cell of a number, sorted by all its digits, or of a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Cell("" if value is None else str(value))
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return Cell(text, "number", value)
+
+
+def _rows(table: pd.DataFrame) -> list[list[Cell]]:
+    return [[value_cell(files.plain(v)) for v in row] for row in table.itertuples(index=False)]
+
+
+def claim_cells(claim: Mapping[str, Any]) -> dict[str, Cell]:
+    """Returns the cells of a claim, a row of a sweep's `report.json`, by column."""
+    ours, paper = value_cell(claim["ours"]), value_cell(claim["paper"])
+    if claim["spread"] is not None:
+        ours = ours._replace(text=f"{ours.text} ± {claim['spread']:.2g}")
+    low, high = (value_cell(claim.get(name)).text for name in ("low", "high"))
+    return {
+        "status": Cell(claim["status"], "status"),
+        "claim": Cell(claim["item"], "long"),
+        "paper": Cell("") if paper.text == "-" else paper,
+        "ours": ours,
+        "interval": Cell(
+            "" if "" in (low, high) or low == high else f"{low} to {high}", "interval"
+        ),
+        "condition": Cell(claim.get("condition", ""), "long"),
+        "primary": Cell(_PRIMARY[claim.get("holm")] if claim.get("primary") else ""),
+        "note": Cell(claim.get("note", ""), "long"),
+    }
+
+
+def claim_table(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
+    """Returns the columns and rows of claims, less columns that are empty in all.
+
+    Args:
+        claims: rows of a sweep's `report.json`.
+    """
+    rows = [claim_cells(claim) for claim in claims]
+    used = [name for name in (rows[0] if rows else ()) if any(row[name].text for row in rows)]
+    return used, [[row[name] for name in used] for row in rows]
+
+
+def metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
+    """Returns the rows of a run; none where it has no file of them."""
+    path = files.run_directory(workdir, run_id) / "metrics.jsonl"
+    return files.read_all_metrics(workdir, run_id) if path.exists() else []
+
+
+def run_rows(workdir: Path, results: pd.DataFrame) -> tuple[str | None, list[str], list[Any]]:
+    """Returns the table of runs: the metric of their curves, its columns, its rows."""
+    metric, drawn = courses.draw({name: metrics(workdir, name) for name in results["id"]})
+    others = [name for name in results if name not in ("id", "status", "message")]
+    columns = ["run", *(["course"] if metric else []), "status", *others]
+    rows = []
+    for result in results.to_dict("records"):
+        name, message = result["id"], result.get("message")
+        course = drawn.get(name)
+        end = course.points.rpartition(",")[2] if course else ""
+        row = [Cell(name, "id")]
+        if metric:
+            row.append(Cell(name, "course", -float(end) if end else "", course=course))
+        row.append(Cell(result["status"], "status", note=message if message == message else ""))
+        rows.append([*row, *(value_cell(files.plain(result[column])) for column in others)])
+    return metric, columns, rows
+
+
+def command_line(argv: list[str]) -> str:
+    """Returns a recorded command as it is typed."""
+    if not argv:
+        return ""
+    return shlex.join(["python", "-m", f"launch.{Path(argv[0]).stem}", *argv[1:]])
+
+
+def _machine(record: dict[str, Any]) -> list[list[Cell]]:
+    """Returns a sweep's host, devices and versions, as rows of a table."""
+    rows = []
+    if host := record.get("host"):
+        about = f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB"
+        rows += [("machine", about), ("Python", host["python"])]
+    rows += [("devices", ", ".join(record.get("devices", [])))]
+    rows += list(record.get("versions", {}).items())
+    return [[Cell(name), Cell(text)] for name, text in rows]
+
+
+def _source(path: Path) -> str:
+    """Returns a figure as an address that holds the figure itself; `path` is its SVG."""
+    kind = "svg+xml"
+    if path.stat().st_size > _LARGEST_SVG:
+        path, kind = path.with_suffix(".png"), "png"
+    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _summary(results: pd.DataFrame, claims: list[Row]) -> str:
+    failed = int((results["status"] == "failed").sum())
+    parts = [f"{len(results)} runs, {failed or 'none'} failed"]
+    if "seconds" in results:
+        parts[0] += f", {duration(float(results['seconds'].sum()))} in all"
+    statuses = [claim.status for claim in claims]
+    counts = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
+    return ". ".join([*parts, *([f"Claims: {', '.join(counts)}"] if counts else [])]) + "."
+
+
+def report_page(workdir: Path, results: pd.DataFrame, report: Report) -> str:
+    """Returns a sweep's page; its figures and `config.json`, if any, are read from the folder."""
+    path = workdir / "config.json"
+    record = files.read_record(workdir) if path.exists() else {}
+    config = pd.json_normalize(record.get("config", {})).to_dict("records")
+    metric, columns, rows = run_rows(workdir, results)
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            title=report.title,
+            summary=_summary(results, report.claims),
+            figures=[
+                {"name": name, "source": _source(workdir / f"{name}.svg")}
+                for name in report.figures
+            ],
+            claims=claim_table(files.plain(claim._asdict()) for claim in report.claims),
+            tables=[(name, list(table), _rows(table)) for name, table in report.tables],
+            notes=report.notes,
+            metric=metric,
+            run_columns=columns,
+            runs=rows,
+            command=command_line(record.get("command", [])),
+            machine=_machine(record) if record else [],
+            config=[
+                [Cell(name), Cell(str(value))] for row in config for name, value in row.items()
+            ],
+        )
+    )

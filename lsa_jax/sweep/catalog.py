@@ -10,7 +10,7 @@ import ml_collections
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import gallery, papers
 from lsa_jax.reporting.gallery import Item
-from lsa_jax.sweep import config_files, kept
+from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
@@ -78,7 +78,12 @@ def published_seconds(words: Sequence[str], place: Path) -> dict[str, float]:
         return {}
     named = config_files.name(path.resolve().relative_to(root), variant or "full")
     item = gallery.read(place).get(named)
-    return kept.seconds(place / item.folder / item.results) if item and item.results else {}
+    if not item or not item.results:
+        return {}
+    from lsa_jax.sweep.publishing import read_kept  # only here, as it imports jax
+
+    results = (run["result"] for run in read_kept(place / item.folder / item.results)["runs"])
+    return {result["id"]: result["seconds"] for result in results}
 
 
 def needed_data(
@@ -93,10 +98,8 @@ def needed_data(
         config: the settings that all points share.
         sweep: the swept settings of each point.
     """
-    found: set[str] = set()
-    for settings in sweep:
-        found.update(_needed_by_point(flatten(config) | dict(settings)))
-    return tuple(sorted(found))
+    shared = flatten(config)
+    return tuple(sorted({name for own in sweep for name in _needed_by_point(shared | dict(own))}))
 
 
 def _needed_by_point(fields: Mapping[str, Any]) -> Iterator[str]:

@@ -1,17 +1,18 @@
-"""Groups of recorded sweeps, each run by the process that holds its lock.
+"""Groups of recorded sweeps, each run by the process that holds its lock, and one report on all.
 
 Nothing here imports jax before a group is held, so that many processes can look for work in one
 folder.
 """
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, reproduction
+from lsa_jax.reporting import files, papers, reproduction
 from lsa_jax.sweep import locks
 from lsa_jax.sweep.points import recorded_points
-from lsa_jax.sweep.registry import load_experiment
 
 
 def recorded_groups(workdir: Path) -> list[list[str]]:
@@ -23,6 +24,8 @@ def recorded_groups(workdir: Path) -> list[list[str]]:
     config, points = recorded_points(workdir)
     found = files.read_record(workdir).get("groups")
     if found is None:
+        from lsa_jax.sweep.experiment import load_experiment
+
         groups = load_experiment(config.experiment).groups(points)
         found = [[point.id for point in group] for group in groups]
     return found
@@ -97,3 +100,54 @@ def run_free(root: Path, data_dir: Path | None) -> int:
                     found = run(folder, [number], data_dir, wait=False)
                     failed, ran = failed + (found or 0), ran or found is not None
     return failed
+
+
+def record_all(root: Path, sweeps: Mapping[str, list[str]], command: str) -> None:
+    """Records sweeps below a folder in its `report.json`, with those of earlier commands.
+
+    Args:
+        root: the folder.
+        sweeps: by the names of their folders, each its `--config=...` and the fields that are set.
+        command: the command line.
+    """
+    path = root / "report.json"
+    record: dict[str, Any] = {"paper": "", "scale": "", "title": root.name, "sweeps": []}
+    record = reproduction.read(path) if path.exists() else record | {"command": command}
+    known = {sweep.name: sweep for sweep in record["sweeps"]}
+    for name, words in sweeps.items():
+        named = words[0].partition("=")[2]
+        line = shlex.join(["python", "-m", "launch.sweep", *words, f"--workdir={root / name}"])
+        about = papers.item_and_claim(papers.split_config(named)[0])
+        known.setdefault(name, reproduction.Sweep(name, named, *about, line))
+    reproduction.write(root, record | {"sweeps": list(known.values())})
+
+
+def report_all(root: Path) -> None:
+    """Writes the report of a sweep, or the reports of all below a folder and one on all of them.
+
+    Raises:
+        InputError: the only sweep has no finished runs, or the folder cannot be written.
+    """
+    from lsa_jax.sweep.run import report_sweep
+
+    if folders(root) == [root]:
+        report_sweep(*recorded_points(root), root)
+        return
+    with locks.reporting(root):
+        record = reproduction.read(root / "report.json")
+        for place, sweep in enumerate(record["sweeps"]):
+            folder = root / sweep.name
+            if not any(folder.glob("runs/*/result.json")):
+                continue
+            config, points = recorded_points(folder)
+            left = len(points) - len(report_sweep(config, points, folder))
+            if left:
+                reason = f"{left} of {len(points)} runs are missing"
+                sweep = sweep._replace(status=reproduction.STARTED, reason=reason)
+            else:
+                host = files.read_record(folder).get("host", {})
+                sweep = reproduction.finished(sweep._replace(partly_timed=True), root, host)
+            record["sweeps"][place] = sweep
+        reproduction.write(root, record)
+    done = sum(sweep.status in reproduction.FINISHED for sweep in record["sweeps"])
+    print(f"{done} of {len(record['sweeps'])} sweeps are done; wrote {root / 'report.md'}")

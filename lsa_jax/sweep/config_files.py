@@ -14,7 +14,7 @@ import ml_collections
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import papers
-from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.fields import load_settings
 from lsa_jax.sweep.variants import UnknownVariantError
 
 _FOLDER = Path("configs")

@@ -7,12 +7,15 @@ from typing import Any, Literal, NamedTuple
 import ml_collections
 import pandas as pd
 
-from lsa_jax.reporting.courses import counter
-from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
+from lsa_jax.arrays import digest
+from lsa_jax.reporting.courses import EXAMPLES, SHARE, counter, is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
-from lsa_jax.sweep.conditions import digest
+from lsa_jax.sweep.fields import import_part
 from lsa_jax.sweep.points import Point, group_points
+
+# Called with the fraction of a group that is done.
+Progress = Callable[[float], None]
 
 # Below a group's directory: what is worth nothing once the group's results are stored. The sweep
 # removes it then.
@@ -121,7 +124,7 @@ class Experiment(NamedTuple):
             published records are made again.
     """
 
-    run: Callable[[list[Point], Any, Path, Callable[[float], None]], list[Outcome]]
+    run: Callable[[list[Point], Any, Path, Progress], list[Outcome]]
     report: Callable[[ml_collections.ConfigDict, pd.DataFrame, Path], Report]
     load: Callable[[list[Point], Path | None], Any] = no_data
     varying: Collection[str] | Callable[[ml_collections.ConfigDict], Collection[str]] = ()
@@ -140,3 +143,12 @@ class Experiment(NamedTuple):
             size = group[0].config.max_replicas if self.in_parts else len(group)
             parts += [group[first : first + size] for first in range(0, len(group), size)]
         return parts
+
+
+def load_experiment(name: str) -> Experiment:
+    """Returns the experiment of this name.
+
+    Raises:
+        InputError: there is no such experiment.
+    """
+    return import_part(name, "experiment").EXPERIMENT

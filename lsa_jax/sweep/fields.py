@@ -1,19 +1,28 @@
 """Configuration fields of an experiment: defaults, accepted values, rules and the sweep.
 
+An experiment is a folder below `lsa_jax/experiments/` with `settings.py` and `experiment.py`; a
+configuration names it by its path, such as `lsa/noise_curves`. Nothing else lists it.
+
 Nothing here imports jax, so that a mistake in a configuration costs a fraction of a second.
 """
 
 import ast
 import difflib
+import importlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import ml_collections
 
 from lsa_jax.checks import Kind, integer, is_number, one_of, optional, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.reporting.measure_names import OF_NETWORKS, OF_WEIGHTS
+from lsa_jax.reporting.courses import OF_NETWORKS, OF_WEIGHTS
+
+# A configuration, or a section of one; nested, and locked once its fields are set.
+Config = ml_collections.ConfigDict
 
 
 class Field(NamedTuple):
@@ -37,7 +46,7 @@ def experiment_field(module: str) -> Field:
 def measure_fields(names: Iterable[str] = OF_NETWORKS, why: str = "") -> dict[str, Field]:
     """Returns the fields of an experiment that measures how lazy or rich its runs are.
 
-    Its report then has their courses and their cost; see `reporting.measured`.
+    Its report then has their courses and their cost; see `reporting.curves`.
 
     Args:
         names: what its networks can be measured for: `NAMES` where `training.train` trains them,
@@ -216,3 +225,37 @@ def _as_tuple(name: str, value: Any, kind: Kind) -> str:
     if kind.type is not tuple or not kind.accepts(inside):
         return ""
     return f'; --config.{name}="{inside!r}"'
+
+
+_EXPERIMENTS = "lsa_jax.experiments"
+
+
+def experiment_names() -> list[str]:
+    """Returns the names of all experiments, sorted."""
+    folders = map(Path, importlib.import_module(_EXPERIMENTS).__path__)
+    return sorted(
+        found.parent.relative_to(folder).as_posix()
+        for folder in folders
+        for found in folder.rglob("experiment.py")
+    )
+
+
+def import_part(name: str, module: str) -> ModuleType:
+    """Imports a module of the experiment of this name: "settings" or "experiment".
+
+    Raises:
+        InputError: there is no such experiment.
+    """
+    if name not in experiment_names():
+        accepted = ", ".join(experiment_names())
+        raise InputError(f"config.experiment is {name!r}; accepted: {accepted}")
+    return importlib.import_module(f"{_EXPERIMENTS}.{name.replace('/', '.')}.{module}")
+
+
+def load_settings(name: str) -> Settings:
+    """Returns the settings of the experiment of this name, without importing jax.
+
+    Raises:
+        InputError: there is no such experiment.
+    """
+    return import_part(name, "settings").SETTINGS

@@ -6,11 +6,12 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from lsa_jax.reporting import files, page, papers
+from lsa_jax.reporting import files, papers
 from lsa_jax.reporting.claims import holm_rejects
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.machine import duration, kinds
 from lsa_jax.reporting.report import STATUSES
+from lsa_jax.reporting.write import Cell, claim_cells, claim_table, environment, tone
 from lsa_jax.sweep.catalog import Entry, Variant
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
@@ -62,15 +63,15 @@ def _claims(sizes: Sequence[Item]) -> list[dict[str, Any]]:
     A claim at several sizes has a row each, one below the other, its words in the first of them.
     """
     by_claim = _by_claim(sizes)
-    columns, cells = page.claim_table(claim for at_sizes in by_claim for _, claim in at_sizes)
+    columns, cells = claim_table(claim for at_sizes in by_claim for _, claim in at_sizes)
     made = (dict(zip(columns, row, strict=True)) for row in cells)
     rows = []
     for at_sizes in by_claim:
         for place, (size, _) in enumerate(at_sizes):
             row = next(made)
             if len(sizes) > 1:
-                words = page.Cell("") if place else row["claim"]
-                row = {"claim": words, "size": page.Cell(size)} | row | {"claim": words}
+                words = Cell("") if place else row["claim"]
+                row = {"claim": words, "size": Cell(size)} | row | {"claim": words}
             rows.append(row)
     return rows
 
@@ -144,8 +145,8 @@ def in_words(claims: Sequence[Mapping[str, Any]]) -> str:
 def _in_words(size: str, claim: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a claim's mark, sentence and size."""
     mark, words = MARKS[claim["status"]]
-    made = page.claim_cells(claim)
-    return {"mark": mark, "words": words, "size": size, "tone": page.tone(claim["status"])} | {
+    made = claim_cells(claim)
+    return {"mark": mark, "words": words, "size": size, "tone": tone(claim["status"])} | {
         name: made[name].text for name in ("claim", "paper", "ours", "interval", "condition")
     }
 
@@ -201,7 +202,7 @@ def write(place: Path, found: Sequence[Entry]) -> list[Path]:
         found: all configurations, with their published records, from `catalog.entries`.
     """
     shown = [_paper(name, found) for name in papers.PAPERS]
-    render = page.environment().get_template
+    render = environment().get_template
     texts = {"index": render("gallery.html").render(papers=shown, statuses=STATUSES)}
     texts["figures"] = render("gallery_cards.html").render(papers=shown)
     for paper in shown:

@@ -15,10 +15,9 @@ import pandas as pd
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.report import Report
+from lsa_jax.sweep.fields import load_settings
 from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.registry import load_settings
-from lsa_jax.sweep.reports import make_report
-from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.run import make_report, run_sweep
 
 
 class Finished(NamedTuple):

@@ -10,7 +10,7 @@ import ml_collections
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
-from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.fields import load_settings
 
 
 class Point(NamedTuple):

@@ -1,19 +1,175 @@
-"""Publishes finished sweeps in the gallery, and renews published reports."""
+"""The gallery: publishes finished sweeps, and renews their reports.
 
+A record's fingerprint shows whether it still has the settings and report of today's code: it holds
+the settings, a hash of the sweep's points, the version of the report and a hash of the results. The
+version is a number that a person raises, `Experiment.report_version`; claims that change without it
+fail the replay test. The results are kept in one small file, from which a report is made again in a
+second where runs took hours.
+"""
+
+import hashlib
+import json
+import lzma
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, gallery, papers, pictures, reproduction
-from lsa_jax.reporting.gallery import Item
+from lsa_jax.reporting import files, gallery, outcomes, papers, reproduction
+from lsa_jax.reporting.gallery import Item, picture_names
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.reproduction import Sweep
 from lsa_jax.reporting.write import cell
-from lsa_jax.sweep import config_files, fingerprints, kept
+from lsa_jax.sweep import config_files
+from lsa_jax.sweep.experiment import load_experiment
+from lsa_jax.sweep.fields import flatten, load_settings
+from lsa_jax.sweep.run import remake
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
+
+# --- fingerprints --------------------------------------------------------------------------------
+
+# As one of the changes.
+POINTS, REPORT = "the points of the sweep", "the report"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _of(config: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "settings": files.plain(flatten(config)),
+        "points": _sha256(json.dumps(files.plain(list(points)), sort_keys=True).encode()),
+        "report": load_experiment(config["experiment"]).report_version,
+    }
+
+
+def fingerprint(folder: Path) -> dict[str, Any]:
+    """Returns the fingerprint of a finished sweep, with a hash of its results.
+
+    Raises:
+        InputError: its experiment is gone.
+    """
+    record = files.read_record(folder)
+    results = _sha256((folder / "results.csv").read_bytes())
+    return _of(record["config"], record["sweep"]) | {"results": results}
+
+
+def _fingerprint_now(config: str) -> dict[str, Any]:
+    """Returns today's fingerprint of a configuration, as it follows `--config=`.
+
+    Raises:
+        InputError: the file cannot be loaded.
+    """
+    path, variant = papers.split_config(config)
+    module = config_files.load(path)
+    found = config_files.config_of(module, variant)
+    return _of(found.to_dict(), config_files.sweep_of(module, found))
+
+
+def _other_setting(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
+    """Returns the first setting that has changed; one that is new and at its default has not."""
+    settings = load_settings(here["experiment"])
+    defaults = files.plain(flatten(settings.default_config().to_dict()))
+    for name in {**here, **there}:
+        before = there.get(name) if name in there else defaults.get(name)
+        if name not in here or here[name] != before:
+            return name
+    return None
+
+
+def changes(config: str, published: Mapping[str, Any]) -> list[str]:
+    """Returns the names of changes since a fingerprint was taken.
+
+    Args:
+        config: a configuration as it follows `--config=`.
+        published: its fingerprint, from `fingerprint`.
+
+    Raises:
+        InputError: its file cannot be loaded.
+    """
+    if not papers.split_config(config)[0].is_file():
+        return ["the configuration is gone"]
+    found, words = _fingerprint_now(config), []
+    if setting := _other_setting(published["settings"], found["settings"]):
+        words.append(f"the setting {setting}")
+    elif found["points"] != published["points"]:
+        words.append(POINTS)
+    if found["report"] != published["report"]:
+        words.append(REPORT)
+    return words
+
+
+# --- kept results --------------------------------------------------------------------------------
+
+# Of the unpacked text; checked while it is read, as a few bytes can stand for many.
+MOST_KEPT_BYTES = 500_000_000
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """Returns a sweep's record, without the folders of the machine it ran on."""
+    record = files.read_json(folder / "config.json")
+    named = f"--config={config_files.named_in(record['command'])}"
+    fields = [word for word in record["command"] if word.startswith("--config.")]
+    return record | {"command": ["launch.sweep", named, *fields]}
+
+
+def pack(folder: Path) -> bytes | None:
+    """Returns the settings, results and histories of a finished sweep, as compressed JSON.
+
+    The same runs give the same bytes. None where the report draws arrays of its groups, which are
+    as large as the figures.
+
+    Raises:
+        InputError: a file of the folder is damaged.
+    """
+    if any(folder.glob("groups/*/*.npy")):
+        return None
+    ids = [path.parent.name for path in sorted(folder.glob("runs/*/result.json"))]
+    of_examples = outcomes.read(folder, ids)
+    runs = [
+        {"result": files.read_result(folder, run), "history": files.read_all_metrics(folder, run)}
+        | ({"outcomes": outcomes.to_json(of_examples[run])} if run in of_examples else {})
+        for run in ids
+    ]
+    content = json.dumps({"record": _record(folder), "runs": runs}, allow_nan=False)
+    return lzma.compress(content.encode(), preset=9)
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """Returns what `pack` made: the "record" of a sweep, and its "runs".
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        text = lzma.LZMADecompressor().decompress(path.read_bytes(), MOST_KEPT_BYTES)
+        found = json.loads(text)
+        return {"record": dict(found["record"]), "runs": list(found["runs"])}
+    except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path} is damaged; publish its sweep again, or remove it and lose its results"
+        ) from None
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpacks results into a folder, as the sweep left it before its first report.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    found = read_kept(path)
+    files.write_json(folder / "config.json", found["record"])
+    for run in found["runs"]:
+        if "outcomes" in run:
+            outcomes.write(folder, run["result"]["id"], outcomes.from_json(run["outcomes"]))
+        files.write_run(folder, run["result"]["id"], run["result"], run["history"])
+
+
+# --- publishing ----------------------------------------------------------------------------------
 
 
 def _one_sweep(folder: Path) -> Sweep:
@@ -74,10 +230,10 @@ def _check(sweep: Sweep, folder: Path) -> None:
     if changed := [word for word in typed if word.startswith("--config.")]:
         raise InputError(f"{folder} was run with {changed[0]}; accepted: a configuration as it is")
     # The one point of launch.run would replace the record of the whole sweep.
-    if fingerprints.POINTS in fingerprints.changed(sweep.config, fingerprints.of_folder(folder)):
+    if POINTS in changes(sweep.config, fingerprint(folder)):
         due = len(files.read_json(folder / "config.json")["sweep"])
         raise InputError(
-            f"{folder} has {due} run{'s' * (due != 1)}, not {fingerprints.POINTS} that its "
+            f"{folder} has {due} run{'s' * (due != 1)}, not {POINTS} that its "
             "configuration describes; accepted: a sweep of launch.sweep"
         )
 
@@ -103,18 +259,16 @@ def _keep(place: Path, sweep: Sweep, folder: Path, results: bytes | None, report
     done = reproduction.finished(sweep, folder.parent, sweep.machine or {})
     # A check that the program starts has no figures: they would be mistaken for results.
     was_run = not done.claims or any(claim["status"] != "not run" for claim in done.claims)
-    drawn = pictures.names(folder) if was_run else []
+    drawn = picture_names(folder) if was_run else []
     # The command names folders of the machine that it ran on; the item lists the figures.
     done = done._replace(command="", pictures=[])
-    item = Item(done, drawn, fingerprints.of_folder(folder))
     captions = [report.captions[name] for name in drawn]
-    item = item._replace(captions=captions, tables=_tables(report) if was_run else [])
+    tables = _tables(report) if was_run else []
+    item = Item(done, drawn, fingerprint(folder), captions=captions, tables=tables)
     gallery.keep(place, item, folder, results)
 
 
-def publish(
-    place: Path, found: Iterable[tuple[Sweep, Path]], remake: Callable[[Path], Report]
-) -> Iterator[str]:
+def publish(place: Path, found: Iterable[tuple[Sweep, Path]]) -> Iterator[str]:
     """Puts sweeps into the gallery, and yields a line on each that changes it or is refused.
 
     A sweep whose fingerprint the gallery has already is skipped; the report of any other is made
@@ -123,42 +277,38 @@ def publish(
     Args:
         place: the gallery's folder; its other records stay.
         found: from `finished`; of equal configurations and sizes the last counts.
-        remake: writes a folder's report again and returns it.
     """
     known = gallery.read(place)
     for sweep, folder in {sweep.config: (sweep, folder) for sweep, folder in found}.values():
         try:
             published = known.get(sweep.config)
-            if published and published.fingerprint == fingerprints.of_folder(folder):
+            if published and published.fingerprint == fingerprint(folder):
                 continue
             _check(sweep, folder)
-            report = remake(folder)
-            _keep(place, sweep, folder, kept.pack(folder), report)
+            _keep(place, sweep, folder, pack(folder), remake(folder))
             yield f"published {sweep.config}"
         except InputError as error:
             yield f"left out {sweep.config}: {error}"
 
 
-def renew(place: Path, remake: Callable[[Path], Report]) -> Iterator[str]:
+def renew(place: Path) -> Iterator[str]:
     """Makes reports of an earlier version again from kept results, and yields a line on each.
 
     A record with other settings than today's stays: its sweep has to be run again.
 
     Args:
         place: the gallery's folder.
-        remake: writes a folder's report again and returns it.
     """
     for config, item in gallery.read(place).items():
-        changed = fingerprints.changed(config, item.fingerprint)
-        if not item.results or changed != [fingerprints.REPORT]:
+        changed = changes(config, item.fingerprint)
+        if not item.results or changed != [REPORT]:
             continue
         results = place / item.folder / item.results
         try:
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch, item.sweep.name)
-                kept.unpack(results, folder)
-                report = remake(folder)
-                _keep(place, item.sweep, folder, results.read_bytes(), report)
+                unpack(results, folder)
+                _keep(place, item.sweep, folder, results.read_bytes(), remake(folder))
             yield f"made {config} again"
         except InputError as error:
             yield f"left {config} as it was: {error}"

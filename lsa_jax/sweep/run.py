@@ -1,8 +1,8 @@
-"""Runs a sweep's missing points, group by group, and reports on all of them.
+"""Runs a sweep: the points that are missing, group by group, and then the report.
 
-A point is done when its `result.json` exists. A group is a fixed set of points that run together;
-it runs again, from its last checkpoint, as long as one of its points is missing. So a sweep that
-was killed at any moment resumes with the same command and ends with the same numbers.
+A point is done once its result is on disk, so a sweep that is killed continues with the same
+command and ends with the same numbers. Package versions, devices and data are recorded when a
+sweep starts; if they differ when it resumes, one line warns.
 
 Either one process runs all groups, alone in the folder, or several run different groups at once, as
 the tasks of a cluster's array do. Processes that work together (see `processes`) count as one: they
@@ -14,28 +14,93 @@ import functools
 import itertools
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import jax
 import ml_collections
+import numpy as np
 import pandas as pd
 
 from lsa_jax import processes
-from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.reporting import files, heartbeat
+from lsa_jax.arrays import digest
+from lsa_jax.errors import (
+    InputError,
+    MixedDataWarning,
+    MixedDevicesWarning,
+    MixedVersionsWarning,
+    NumericalError,
+)
+from lsa_jax.reporting import files, machine
 from lsa_jax.reporting import outcomes as kept_outcomes
-from lsa_jax.reporting.heartbeat import Heartbeat
+from lsa_jax.reporting.curves import with_measures
 from lsa_jax.reporting.logs import UNWATCHED, Watch
-from lsa_jax.reporting.machine import describe_host
-from lsa_jax.reporting.progress import Progress
-from lsa_jax.sweep import conditions, locks
+from lsa_jax.reporting.progress import Heartbeat, Progress, remove_heartbeat
+from lsa_jax.reporting.report import Report, Row, not_run
+from lsa_jax.reporting.write import write_report
+from lsa_jax.sweep import config_files, locks
 from lsa_jax.sweep.claims import is_missing
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, load_experiment
 from lsa_jax.sweep.fields import flatten
-from lsa_jax.sweep.points import Point
-from lsa_jax.sweep.registry import load_experiment
-from lsa_jax.sweep.reports import Show, report_sweep
+from lsa_jax.sweep.points import Point, recorded_points
+from lsa_jax.sweep.variants import SIZE_FOR_TESTS
+
+Show = Callable[[str], None]
+_PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy", "scipy")
+
+
+def package_versions() -> dict[str, str]:
+    """Returns the versions of the installed packages that results depend on."""
+    found = {one.name.lower() for one in metadata.distributions() if one.name in _PACKAGES}
+    return {name: metadata.version(name) for name in _PACKAGES if name in found}
+
+
+def device_names() -> list[str]:
+    """Returns the devices of all processes, each with its kind."""
+    return [f"{device} ({device.device_kind})" for device in jax.devices()]
+
+
+def _changes(record: dict[str, Any], digests: set[int]) -> list[tuple[str, type[Warning]]]:
+    """Returns the differences from a sweep's record in words, each with its warning."""
+    found, changes = package_versions(), []
+    recorded = record.get("versions", {})
+    if others := [name for name in recorded if recorded[name] != found.get(name)]:
+        words = ", ".join(f"{name} {recorded[name]} -> {found.get(name)}" for name in others)
+        changes.append((f"with other versions ({words})", MixedVersionsWarning))
+    before, now = (machine.kinds(names) for names in (record.get("devices", []), device_names()))
+    if before and set(before) != set(now):  # tasks on other machines have none
+        words = " -> ".join(", ".join(sorted(kinds)) for kinds in (before, now))
+        changes.append((f"on other devices ({words})", MixedDevicesWarning))
+    if record.get("data") is not None and digests != {record["data"]}:  # earlier ones have none
+        changes.append(("with other data than are found now", MixedDataWarning))
+    return changes
+
+
+def warn_of_changes(workdir: Path, data: Any) -> None:
+    """Warns where a sweep started with other versions, devices or data than it resumes with.
+
+    All processes that work together call it; the first alone sees the folder.
+
+    Args:
+        workdir: the folder with the sweep's record.
+        data: loaded by this process.
+    """
+    everyone = processes.everyone()
+    digests = set(everyone.gather(np.uint32(digest(data))).tolist())
+
+    def warn() -> None:
+        for change, category in _changes(files.read_record(workdir), digests):
+            warnings.warn(
+                f"--workdir {workdir} was begun {change}; its results may not be those of either "
+                "alone",
+                category,
+                stacklevel=2,
+            )
+
+    everyone.on_first(warn)
 
 
 def _identity(config: ml_collections.ConfigDict, points: list[Point]) -> dict[str, Any]:
@@ -153,7 +218,7 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
             numbers.append(number)
         else:
             _remove_scratch(workdir / "groups" / group[0].id)
-            heartbeat.remove(workdir / "groups" / group[0].id)
+            remove_heartbeat(workdir / "groups" / group[0].id)
     return numbers
 
 
@@ -170,7 +235,7 @@ def _run_missing(
     missing = everyone.from_first(lambda: _missing(groups, workdir, watch))
     if missing:
         data = load()
-        conditions.warn_of_changes(workdir, data)
+        warn_of_changes(workdir, data)
         total, before = sum(len(groups[number]) for number in missing), 0
         with Progress(total, shown=shown and everyone.is_first) as bar:
             for number in missing:
@@ -219,13 +284,13 @@ def recorded_sweep(
             before anything is written.
     """
     identity = _identity(config, points)
-    data = conditions.digest(load()) if _is_new(workdir, identity) else None
+    data = digest(load()) if _is_new(workdir, identity) else None
     with locks.alone(workdir):
         if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
-            record = {"command": command, "versions": conditions.versions(), "devices": devices}
+            record = {"command": command, "versions": package_versions(), "devices": devices}
             groups = load_experiment(config.experiment).groups(points)
             record |= {"groups": [[point.id for point in group] for group in groups]}
-            record |= {"host": describe_host(), "data": data}
+            record |= {"host": machine.describe_host(), "data": data}
             files.write_json(workdir / "config.json", {**record, **identity})
         yield
 
@@ -262,7 +327,7 @@ def run_sweep(
     experiment = load_experiment(config.experiment)
     everyone = processes.everyone()
     load = functools.cache(lambda: everyone.in_each(lambda: experiment.load(points, data_dir)))
-    devices = conditions.devices()
+    devices = device_names()
     if everyone.from_first(lambda: _is_new(workdir, _identity(config, points))):
         load()  # here by all processes: the next lines are for the first alone
     with contextlib.ExitStack() as stack:
@@ -308,3 +373,69 @@ def run_groups(
     load = functools.partial(experiment.load, points, data_dir)
     _run_missing(experiment, chosen, load, workdir, UNWATCHED, shown=shown)
     return files.read_results(workdir, [point.id for group in chosen for point in group])
+
+
+# --- the report ----------------------------------------------------------------------------------
+
+
+def make_report(
+    config: ml_collections.ConfigDict, points: list[Point], results: pd.DataFrame, workdir: Path
+) -> Report:
+    """Returns the experiment's report on results, with the measures along training."""
+    failed = int((results["status"] == "failed").sum())
+    if failed == len(results):
+        return Report(config.title, [], [], {}, notes=["All runs failed: nothing is claimed."])
+    # A sweep under way may lack all runs of a learner, and with them the settings of its own.
+    swept = dict.fromkeys(name.split(".")[-1] for point in points for name in point.settings)
+    known = results.assign(**{name: np.nan for name in swept if name not in results})
+    report = load_experiment(config.experiment).report(config, known, workdir)
+    report = report._replace(claims=_of_tests(report.claims, workdir))
+    varying = [name.split(".")[-1] for name in points[0].settings]
+    return with_measures(report, workdir, results, varying)
+
+
+def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:
+    """Returns the claims, as not run where the size is for tests: it only checks the start."""
+    record = workdir / "config.json"
+    command = files.read_json(record).get("command", []) if record.exists() else []
+    if not config_files.named_in(command).endswith(f":{SIZE_FOR_TESTS}"):
+        return rows
+    return not_run(rows, "a check that it starts")
+
+
+def _written(
+    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: Show
+) -> tuple[pd.DataFrame, Report]:
+    """Returns the table of the points that are done, and the report on them once it is written."""
+    with locks.reporting(workdir):
+        results = files.read_results(workdir, [point.id for point in points])
+        if results.empty:
+            raise InputError(
+                f"--workdir {workdir} has no finished runs; start them with launch.sweep"
+            )
+        report = make_report(config, points, results, workdir)
+        show(write_report(workdir, results, report))
+    if len(results) < len(points):
+        show(f"{len(points) - len(results)} of {len(points)} runs are missing")
+    return results, report
+
+
+def report_sweep(
+    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: Show = print
+) -> pd.DataFrame:
+    """Writes and shows the report on the points that are done and returns their table.
+
+    Raises:
+        InputError: none is done, or the folder cannot be written.
+    """
+    return _written(config, points, workdir, show)[0]
+
+
+def remake(workdir: Path) -> Report:
+    """Writes a folder's report again, from its record alone, prints nothing, and returns it.
+
+    Raises:
+        InputError: its record cannot be read by this code, or none of its points is done.
+    """
+    config, points = recorded_points(workdir)
+    return _written(config, points, workdir, show=lambda text: None)[1]

@@ -1,4 +1,4 @@
-"""Checkpoints of a training run, saved by orbax, so that a killed run resumes bit for bit.
+"""Checkpoints of a training run, saved by orbax, and hashes that identify the run.
 
 A directory holds one folder a saved step, `step_00000040`. Orbax writes a folder under a temporary
 name and renames it; then checksums of its files are added, because orbax does not notice a flipped
@@ -8,6 +8,10 @@ else.
 
 All of several processes that run together call both functions. Only the first reads and writes, so
 the others need not share its disk.
+
+A checkpoint holds hashes of its run, and another run's is refused. They are equal in every process,
+on any devices and in a resumed run: programs are lowered for one replica on a CPU, whatever they
+are compiled for.
 """
 
 import hashlib
@@ -17,15 +21,18 @@ import re
 import shutil
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
 from lsa_jax import backend, processes
+from lsa_jax.arrays import digest
 from lsa_jax.errors import DamageWarning, InputError, StorageError
+from lsa_jax.parallel import as_one_part
 from lsa_jax.reporting import files
 
 Tree = TypeVar("Tree")
@@ -111,8 +118,8 @@ def _checksums(path: Path) -> dict[str, str]:
     for file in sorted(path.rglob("*")):
         if file.is_file() and file.name != _CHECKSUMS:
             with open(file, "rb") as content:
-                digest = hashlib.file_digest(content, "sha256").hexdigest()
-            found[file.relative_to(path).as_posix()] = digest
+                own = hashlib.file_digest(content, "sha256").hexdigest()
+            found[file.relative_to(path).as_posix()] = own
     return found
 
 
@@ -179,3 +186,15 @@ def _difference(found: list[tuple], wanted: list[tuple]) -> str:
         if its != own:
             return f"its array {place} is {its}, and this run's is {own}"
     return f"it holds {len(found)} arrays, and this run's state has {len(wanted)}"
+
+
+def program_digest(function: Callable, *arguments: Any) -> int:
+    """Returns 32 bits of a function's program, with all constants that it refers to.
+
+    Args:
+        function: of trees of arrays.
+        arguments: arrays, or their shapes.
+    """
+    mapped, forms = as_one_part(function, *arguments)
+    with backend.built_for("cpu"):
+        return digest(jax.jit(mapped).trace(*forms).lower(lowering_platforms=("cpu",)).as_text())

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from lsa_jax import backend, costs
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
-from lsa_jax.reporting.measure_names import OF_WEIGHTS
+from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.training import measures
 from lsa_jax.training.measures import MEASURES, OF_KERNELS, check_alone, tangent_kernel
 

@@ -19,11 +19,12 @@ import optax
 from jaxtyping import Array, Bool, Key
 
 from lsa_jax import backend
+from lsa_jax.arrays import digest, random_key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
-from lsa_jax.training import contracts, identities
+from lsa_jax.training.checkpoints import program_digest
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.optimizers import optimizers_of
 from lsa_jax.training.programs import (
@@ -31,12 +32,14 @@ from lsa_jax.training.programs import (
     Recipe,
     ReplicaState,
     Source,
+    Throughput,
+    fitted,
     make_epoch,
     make_evaluate,
     make_init,
+    measure_throughput,
 )
 from lsa_jax.training.segments import NOWHERE, Checkpoints, run_segments
-from lsa_jax.training.throughput import Throughput, measure_throughput
 
 
 class History(NamedTuple):
@@ -230,6 +233,30 @@ class _Run:
         return History(self.rows(done), failures, pace, cost, self.outcomes)
 
 
+def _check_keys(
+    key: Key[Array, "..."], replicas: PyTree
+) -> tuple[Key[Array, " replicas"], PyTree, bool]:
+    """Returns keys and values of replicas, and whether a single key was given.
+
+    Raises:
+        InputError: no key or keys of jax.random, or values of another number of replicas.
+    """
+    key = random_key("key", key, "...")
+    if key.ndim > 1 or not key.size:
+        raise InputError(
+            f"key has shape {key.shape}; accepted: one key, or keys [replicas] of jax.random.split"
+        )
+    if key.ndim == 0:
+        return key[None], jax.tree.map(lambda a: jnp.asarray(a)[None], replicas), True
+    for path, leaf in jax.tree_util.tree_leaves_with_path(replicas):
+        if np.shape(leaf)[:1] != key.shape:
+            raise InputError(
+                f"replicas{jax.tree_util.keystr(path)} has shape {np.shape(leaf)}; accepted: "
+                f"[{len(key)}, ...], a value for each key"
+            )
+    return key, replicas, False
+
+
 def _check_sizes(
     sizes: dict[str, int], evaluation: Evaluation, kept: Checkpoints, sources: dict[str, Source]
 ) -> None:
@@ -265,18 +292,18 @@ def _identity(
     measuring = evaluation.measuring
     how = evaluation.every, evaluation.start, measuring.names, measuring.examples
     return {
-        "keys": identities.of_arrays(keys),
-        "replicas": identities.of_arrays(replicas),
+        "keys": digest(keys),
+        "replicas": digest(replicas),
         "epochs": epochs,
         "batch size": recipe.batch_size,
-        "frozen parameters": identities.of_text(repr(recipe.frozen)),
-        "training examples": identities.of_arrays(train.arrays),
-        "test examples": identities.of_arrays(sources["test"].arrays if "test" in sources else ()),
-        "initial parameters": identities.of_program(init, *first, train.arrays),
-        "model, loss or optimiser": identities.of_program(
+        "frozen parameters": digest(repr(recipe.frozen)),
+        "training examples": digest(train.arrays),
+        "test examples": digest(sources["test"].arrays if "test" in sources else ()),
+        "initial parameters": program_digest(init, *first, train.arrays),
+        "model, loss or optimiser": program_digest(
             make_epoch(recipe, train), state, *first, train.arrays
         ),
-        "evaluation": identities.of_text(f"{how} {identities.of_program(*evaluate)}"),
+        "evaluation": digest(f"{how} {program_digest(*evaluate)}"),
     }
 
 
@@ -325,7 +352,7 @@ def train(
             fit, or a checkpoint of another run.
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
-    key, replicas, single = contracts.check_keys(key, replicas)
+    key, replicas, single = _check_keys(key, replicas)
     sources = {"train": Source.of(data)}
     if evaluation.test is not None:
         sources["test"] = Source.of(evaluation.test, "evaluation.test")
@@ -340,7 +367,7 @@ def train(
         layout or ReplicaLayout(len(key)),
     )
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
-    recipe = contracts.fitted(recipe, evaluation.metrics, sources, key, replicas)
+    recipe = fitted(recipe, evaluation.metrics, sources, key, replicas)
     given = recipe, sources, key, replicas, epochs, evaluation
     run = _Run(*given)
     state, done, cost = run_segments(

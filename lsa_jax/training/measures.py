@@ -29,7 +29,7 @@ from lsa_jax import kernels
 from lsa_jax.arrays import real_array
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
-from lsa_jax.reporting.measure_names import OF_WEIGHTS
+from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.training import losses
 from lsa_jax.training.curvature import sharpness as sharpness
 

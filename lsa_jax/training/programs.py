@@ -1,4 +1,7 @@
-"""Compiled programs: initialise one replica, train it for an epoch, and evaluate it.
+"""Compiled programs: initialise one replica, train it for an epoch, evaluate it.
+
+Before training starts, `fitted` checks that all parts of a recipe fit together; afterwards
+`measure_throughput` returns the pace.
 
 An epoch is one scan over its batches. Everything random is a function of (key, epoch).
 """
@@ -8,14 +11,19 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
 from jaxtyping import Array, ArrayLike, Int, Key
 
+from lsa_jax import backend
+from lsa_jax.costs import count_flops, peak_flops
 from lsa_jax.data.dataset import Dataset, checked_dataset
+from lsa_jax.errors import InputError
 from lsa_jax.models.model import ExampleShape, Model, accepted
-from lsa_jax.parallel import Layout
-from lsa_jax.training.optimizers import descend
+from lsa_jax.parallel import Layout, as_one_part
+from lsa_jax.training import losses
+from lsa_jax.training.optimizers import check_optimizer, descend
 from lsa_jax.training.segments import kept_if
 
 PyTree = Any
@@ -65,10 +73,7 @@ class Source(NamedTuple):
         return self.fetch is _rows_of_dataset
 
     def outline(self) -> "Source":
-        """Returns the source without its arrays, which a program would keep in memory.
-
-        jax keeps programs for as long as the process lives.
-        """
+        """Returns the source without its arrays, which jax would keep with a program."""
         return self._replace(arrays=None)
 
 
@@ -206,8 +211,8 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
             going = jnp.isfinite(value) & (state.step == due)
             return kept_if(going, after, state), value
 
-        state, losses = lax.scan(step, state, (due, *batches))
-        return state._replace(epoch=epoch + 1), jnp.mean(losses)
+        state, values = lax.scan(step, state, (due, *batches))
+        return state._replace(epoch=epoch + 1), jnp.mean(values)
 
     return train_epoch
 
@@ -261,3 +266,212 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
         return means, layout.total(outcomes) if kept else None
 
     return evaluate
+
+
+# --- checks that data, network, loss, metrics and optimiser fit together -------------------------
+
+_CONTRACT = "accepted: (outputs, targets) -> [n], one number for each of n examples"
+
+
+class Forms(NamedTuple):
+    """Shapes and types for a few examples: parameters, outputs [n, ...] and targets [n, ...]."""
+
+    params: PyTree
+    outputs: PyTree
+    targets: PyTree
+
+
+def _forms_of(
+    model: Model, source: Source, keys: Key[Array, " replicas"], replicas: PyTree
+) -> Forms:
+    """Returns the forms of a network on a source's examples; nothing is computed."""
+
+    def run(count: int) -> Forms:
+        def compute(key: Array, replica: PyTree, index: Array, arrays: PyTree) -> Forms:
+            batch = source.fetch(arrays, replica, index, jnp.int32(0))
+            params = model.init(key, ExampleShape.of(batch.inputs))
+            return Forms(params, model.apply(params, batch.inputs), batch.targets)
+
+        given = jax.tree.map(lambda a: a[0], (keys, replicas))
+        index = jax.ShapeDtypeStruct((count,), jnp.int32)
+        mapped, forms = as_one_part(compute, *given, index, source.arrays)
+        try:
+            found = jax.eval_shape(mapped, *forms)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # of any library that networks are written with
+            line = str(error).strip().partition("\n")[0]
+            shape = f"of shape {source.arrays.inputs.shape}" if source.is_plain else "of its source"
+            raise InputError(
+                f"model fails for inputs {shape} ({type(error).__name__}: {line}); accepted: "
+                "inputs that init(key, shape of one) and apply(params, inputs) take"
+            ) from error
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), found)
+
+    found = run(3)
+    # Where there are as many examples as outputs, a result [c] would pass for one [n].
+    return run(5) if np.shape(found.outputs)[1:] == (3,) else found
+
+
+def fitted(
+    recipe: Recipe,
+    metrics: dict[str, Callable] | None,
+    sources: dict[str, Source],
+    keys: Key[Array, " replicas"],
+    replicas: PyTree,
+) -> Recipe:
+    """Checks a recipe against the examples and fills in its metrics.
+
+    Args:
+        recipe: how a replica is trained.
+        metrics: by name; None is accuracy, where outputs can be right or wrong.
+        sources: of training examples, as "train", and of others.
+        keys: of replicas.
+        replicas: values that vary between replicas.
+
+    Raises:
+        InputError: the loss, a metric or the optimiser does not fit.
+    """
+    forms = {name: _forms_of(recipe.model, s, keys, replicas) for name, s in sources.items()}
+    targets = {name: _known_targets(source) for name, source in sources.items()}
+    if metrics is None:
+        # One output with targets of zero is a regression, in which nothing is right or wrong.
+        one_output = np.shape(forms["train"].outputs)[1:] == (1,)
+        zeros = any(t is not None and bool((t == 0).any()) for t in targets.values())
+        metrics = {} if one_output and zeros else {"accuracy": losses.is_correct}
+    functions = {f"evaluation.metrics[{name!r}]": metric for name, metric in metrics.items()}
+    for called, function in ({"loss": recipe.loss} | functions).items():
+        for name in sources:
+            where = "data" if name == "train" else "evaluation.test"
+            _check_function(called, function, forms[name], targets[name], where)
+    trained = split(forms["train"].params, recipe.frozen)[0]
+    check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
+    return recipe._replace(metrics=metrics)
+
+
+def _known_targets(source: Source) -> Array | np.ndarray | None:
+    """Returns the targets of a plain data set; None where they are not known."""
+    return source.arrays.targets if source.is_plain and backend.dry_run() is None else None
+
+
+def _check_function(
+    called: str, function: Callable, forms: Forms, targets: Array | np.ndarray | None, where: str
+) -> None:
+    """Raises InputError unless a loss or metric gives one number for each example."""
+    try:
+        if targets is not None and len(forms.outputs.shape) == 2:
+            if losses.check_all(function, forms.outputs.shape[1], targets):
+                return
+    except InputError as error:
+        raise InputError(f"{where}.{error}") from None
+    both = f"outputs of shape {forms.outputs.shape} and targets of shape {forms.targets.shape}"
+    try:
+        found = jax.eval_shape(function, forms.outputs, forms.targets)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        line = str(error).partition("\n")[0]
+        raise InputError(f"{called} fails for {both} ({line}); {_CONTRACT}") from error
+    shape = getattr(found, "shape", type(found).__name__)
+    if shape != forms.outputs.shape[:1]:
+        raise InputError(f"{called} returns {shape} for {both}; {_CONTRACT}")
+    if targets is not None:
+        _check_examples(called, function, forms.outputs, np.asarray(targets))
+
+
+def _check_examples(called: str, function: Callable, outputs: Any, targets: np.ndarray) -> None:
+    """Raises InputError where an example's number depends on the other examples.
+
+    Three examples are computed together and one by one: a mean over comparisons of each output
+    with each target has the right shape, too.
+    """
+    rows = targets.reshape(len(targets), -1)
+    few = targets[np.append(0, np.flatnonzero((rows != rows[:1]).any(axis=1))[:2])]
+    drawn = np.random.default_rng(0).random((len(few), *outputs.shape[1:]))
+    drawn, few = jnp.asarray(drawn, outputs.dtype), jnp.asarray(few)
+    together = np.asarray(function(drawn, few), np.float64)
+    alone = [function(drawn[i : i + 1], few[i : i + 1]) for i in range(len(few))]
+    if not np.allclose(together, np.ravel(alone), rtol=2e-2, atol=1e-3, equal_nan=True):
+        raise InputError(
+            f"{called} of an example depends on the other examples, for outputs of shape "
+            f"{drawn.shape} and targets of shape {few.shape}; {_CONTRACT}; y[:, None] makes a "
+            "column of targets y"
+        )
+
+
+# --- pace ----------------------------------------------------------------------------------------
+
+
+class Throughput(NamedTuple):
+    """The pace of a training run, all replicas and devices together.
+
+    Attributes:
+        examples_per_second: examples trained on, by the median epoch of this process (without the
+            first, which compiles, where there are others); evaluation is not counted.
+        flops_per_second: operations of the losses and their gradients at that pace, as XLA counts
+            them before it optimises; None where no peak is known.
+        peaks: of the devices together, operations a second, by type; None where one of them is
+            not in the table, as no CPU is.
+    """
+
+    examples_per_second: float
+    flops_per_second: float | None
+    peaks: dict[str, float] | None
+
+    def peak_fraction(self, dtype: str) -> float | None:
+        """Returns the share of the peak that is used; None where the peak is not known."""
+        if self.peaks is None or self.flops_per_second is None:
+            return None
+        return self.flops_per_second / self.peaks[dtype]
+
+
+def gradient_flops(recipe: Recipe, params: Any, batch: Dataset) -> float | None:
+    """Returns the operations of one batch's mean loss and its gradient, as XLA counts them.
+
+    Args:
+        recipe: model, loss and frozen parameters.
+        params: one replica's parameters; like the batch, arrays or their shapes.
+        batch: inputs and targets.
+    """
+
+    def gradient(params: Any, batch: Dataset) -> tuple[Array, Any]:
+        trained, fixed = split(params, recipe.frozen)
+
+        def mean_loss(trained: Any) -> Array:
+            outputs = recipe.model.apply(join(trained, fixed), batch.inputs)
+            return jnp.mean(recipe.loss(outputs, batch.targets))
+
+        return jax.value_and_grad(mean_loss)(trained)
+
+    mapped, forms = as_one_part(gradient, params, batch)
+    return count_flops(mapped, *forms)
+
+
+def measure_throughput(
+    recipe: Recipe, source: Source, state: ReplicaState, replicas: Any, seconds: list[float]
+) -> Throughput | None:
+    """Returns the pace of a run; None where this process trained no epoch of it.
+
+    Args:
+        recipe: how a replica is trained.
+        source: the training examples.
+        state: of all replicas, arrays [replicas, ...].
+        replicas: values that vary between replicas, arrays [replicas, ...].
+        seconds: of each epoch of this process.
+    """
+    if not seconds:
+        return None
+    num_replicas = len(state.step)
+    pace = num_replicas * source.num_examples / float(np.median(seconds[1:] or seconds))
+    of_devices = [peak_flops(kind) for kind in recipe.layout.device_kinds]
+    if None in of_devices:
+        return Throughput(pace, None, None)
+    params, replica = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), (state.params, replicas)
+    )
+    index = jax.ShapeDtypeStruct((recipe.batch_size,), jnp.int32)
+    epoch = jax.ShapeDtypeStruct((), jnp.int32)
+    batch = jax.eval_shape(source.fetch, source.arrays, replica, index, epoch)
+    flops = gradient_flops(recipe, params, batch)
+    peaks = {dtype: sum(p[dtype] for p in of_devices) for dtype in of_devices[0]}
+    return Throughput(pace, None if flops is None else flops * pace / recipe.batch_size, peaks)

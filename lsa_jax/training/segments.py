@@ -122,7 +122,7 @@ def run_segments(
         kept: where to save, and how often.
         layout: placement of the state on the devices between segments.
         going: `(state, segment)`: whether that segment is still to be run.
-        identity: returns hashes of the run by name, see `identities`; a checkpoint with other
+        identity: returns hashes of the run by name; a checkpoint with other
             hashes is refused. Called only where checkpoints are kept.
         lengths: of the segments; in a dry run one segment of each length is run.
         progress: called with a segment's mark after it.

@@ -16,10 +16,10 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
-from lsa_jax.arrays import real_numbers
+from lsa_jax.arrays import digest, real_numbers
 from lsa_jax.errors import InputError
-from lsa_jax.parallel import BATCH_AXIS, BatchLayout, Layout, ReplicaLayout, kept_programs
-from lsa_jax.training import identities
+from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout, as_one_part, kept_programs
+from lsa_jax.training.checkpoints import program_digest
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.optimizers import check_optimizer, descend
 from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
@@ -176,12 +176,8 @@ def check_problem(problem: Problem, states: NetworkState, count: int) -> Network
 
     states = states._replace(params=jax.tree_util.tree_map_with_path(floats, states.params))
 
-    def first(tree: PyTree) -> PyTree:
-        return jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), tree)
-
-    one = first(states.params), first(problem.validation)
-    # A model of split batches averages over their axis, which must exist; here it has one part.
-    found = jax.eval_shape(jax.vmap(problem.loss, axis_name=BATCH_AXIS), *one)
+    loss, forms = as_one_part(problem.loss, *_one((states.params, problem.validation)))
+    found = jax.eval_shape(loss, *forms)
     shapes = [getattr(part, "shape", None) for part in jax.tree.leaves(found)]
     if shapes != [(1,), (1,)]:
         raise InputError(
@@ -208,11 +204,11 @@ def _identity(
 
     examples = problem.validation, problem.batches(start, 1) if start < stop else ()
     return {
-        "data": identities.of_text(f"{problem.checksum} {identities.of_arrays(examples)}"),
-        "networks at the start": identities.of_arrays(states),
-        "steps": identities.of_arrays(np.array([start, stop, *measured])),
-        "loss": identities.of_program(problem.loss, one.params, batch),
-        "optimiser": identities.of_program(update, one.params, one.opt_state, one.params),
+        "data": digest(f"{problem.checksum} {digest(examples)}"),
+        "networks at the start": digest(states),
+        "steps": digest(np.array([start, stop, *measured])),
+        "loss": program_digest(problem.loss, one.params, batch),
+        "optimiser": program_digest(update, one.params, one.opt_state, one.params),
     }
 
 

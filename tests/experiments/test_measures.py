@@ -8,8 +8,9 @@ import pytest
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment as filter_clouds
 from lsa_jax.reporting import files
-from lsa_jax.reporting.measure_names import EXAMPLES, is_measure, is_measured_alone
-from lsa_jax.sweep import registry
+from lsa_jax.reporting.courses import EXAMPLES, is_measure, is_measured_alone
+from lsa_jax.sweep.experiment import load_experiment
+from lsa_jax.sweep.fields import experiment_names, load_settings
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -117,7 +118,7 @@ RUNS = {
 
 
 def outcomes_of(name, fields, directory, data_dir=None):
-    settings, experiment = registry.load_settings(name), registry.load_experiment(name)
+    settings, experiment = load_settings(name), load_experiment(name)
     config = set_fields(settings.default_config(), fields)
     points = make_points(config, settings.sweep(config), settings.validate)
     data = experiment.load(points, data_dir)
@@ -241,14 +242,12 @@ def test_measures_of_a_resnet_change_nothing(tmp_path):
     ],
 )
 def test_measures_that_mean_nothing_are_refused_with_the_reason(name, fields, why):
-    settings = registry.load_settings(name)
+    settings = load_settings(name)
     config = set_fields(settings.default_config(), fields | {"measures": ("effective_rank",)})
     with pytest.raises(InputError, match=rf"config.measures is .*accepted.*{why}"):
         settings.validate(config)
 
 
 def test_all_experiments_that_train_a_network_have_measures():
-    without = {
-        name for name in registry.names() if "measures" not in registry.load_settings(name).fields
-    }
+    without = {name for name in experiment_names() if "measures" not in load_settings(name).fields}
     assert without == UNTRAINED

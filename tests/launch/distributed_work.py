@@ -26,7 +26,7 @@ from lsa_jax.kernels import gram, regress_cg
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
 from lsa_jax.reporting.report import Report
-from lsa_jax.sweep import reports, run
+from lsa_jax.sweep import run
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.training import checkpoints
@@ -103,7 +103,6 @@ def sweep(folder: Path) -> np.ndarray:
     points = make_points(config, [{"seed": seed} for seed in range(3)], lambda config: None)
     with (
         mock.patch.object(run, "load_experiment", lambda name: experiment),
-        mock.patch.object(reports, "load_experiment", lambda name: experiment),
     ):
         results = run.run_sweep(config, points, folder / "sweep", data_dir=None, command=[])
     assert (results["status"] == "ok").all()

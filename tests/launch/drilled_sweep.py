@@ -25,7 +25,6 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.sweep import reports
 from lsa_jax.sweep import run as runner
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.fields import product
@@ -103,7 +102,6 @@ def sweep(workdir: Path, *, stop: Callable[[float], None] = lambda fraction: Non
     experiment = EXPERIMENT._replace(run=run)
     with (
         mock.patch.object(runner, "load_experiment", lambda name: experiment),
-        mock.patch.object(reports, "load_experiment", lambda name: experiment),
     ):
         return runner.run_sweep(config, points, workdir, data_dir=None, command=["drill"])
 

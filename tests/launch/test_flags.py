@@ -56,29 +56,36 @@ SPELLINGS = {
     "/": "/",
 }
 
-# Parses each spelling of each flag; prints the values, and which flags are texts.
+# Parses each spelling of each flag in a fork for each command; prints the values, which flags are
+# texts, and whether jax was imported.
 _PARSE = """
-import importlib, json, sys
+import importlib, json, os, sys
 from absl import flags
+from launch import _cli
 
-importlib.import_module(f"launch.{sys.argv[1]}")
-names, spellings = json.loads(sys.argv[2])
-found = {}
-for name in names:
-    for spelling in spellings:
-        flags.FLAGS.unparse_flags()
-        flags.FLAGS(["x", f"--{name}={spelling}"])
-        value = flags.FLAGS[name].value
-        found.setdefault(name, []).append(value[0] if isinstance(value, list) else value)
-texts = [
-    flag.name
-    for module, own in flags.FLAGS.flags_by_module_dict().items()
-    if module.startswith("launch")
-    for flag in own
-    if type(flag.parser) in (flags.ArgumentParser, flags.ListParser)
-    and {"file", "folder", "folders"} & set(flag.help.lower().split())
-]
-print(json.dumps([found, texts, "jax" in sys.modules]))
+names_by_command, spellings = map(json.loads, sys.argv[1:])
+for command, names in names_by_command.items():
+    if child := os.fork():
+        os.waitpid(child, 0)
+        continue
+    importlib.import_module(f"launch.{command}")
+    found = {}
+    for name in names:
+        for spelling in spellings:
+            flags.FLAGS.unparse_flags()
+            flags.FLAGS(["x", f"--{name}={spelling}"])
+            value = flags.FLAGS[name].value
+            found.setdefault(name, []).append(value[0] if isinstance(value, list) else value)
+    texts = [
+        flag.name
+        for module, own in flags.FLAGS.flags_by_module_dict().items()
+        if module.startswith("launch")
+        for flag in own
+        if type(flag.parser) in (flags.ArgumentParser, flags.ListParser)
+        and {"file", "folder", "folders"} & set(flag.help.lower().split())
+    ]
+    print(json.dumps([command, found, texts, "jax" in sys.modules]), flush=True)
+    os._exit(0)
 """
 
 
@@ -97,16 +104,22 @@ def test_all_commands_are_listed():
     assert set(SHARED) == set(COMMANDS)
 
 
+@pytest.fixture(scope="module")
+def parsed():
+    """Returns the values of a command's flags, those that are texts, and whether it imports jax."""
+    names = {one: sorted(SHARED[one] | PATHS.get(one, set())) for one in COMMANDS}
+    lines = run("-c", _PARSE, json.dumps(names), json.dumps(list(SPELLINGS))).stdout.splitlines()
+    return {command: rest for command, *rest in map(json.loads, lines)}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_a_commands_flags_which_take_any_spelling_of_a_path(command, launch):
+def test_help_has_a_commands_flags_which_take_any_spelling_of_a_path(command, launch, parsed):
     shown = launch(command, "--help").stdout
     flags_shown = {line.split(":")[0].strip() for line in shown.splitlines()}
     assert {name for name in ALL if f"--{name}" in flags_shown} == SHARED[command]
     assert {f"--{name}" for name in PATHS.get(command, ())} <= flags_shown
-    names = sorted(SHARED[command] | PATHS.get(command, set()))
-    found, texts, imports_jax = json.loads(
-        run("-c", _PARSE, command, json.dumps([names, list(SPELLINGS)])).stdout
-    )
+    found, texts, imports_jax = parsed[command]
+    names = SHARED[command] | PATHS.get(command, set())
     assert found == {name: list(SPELLINGS.values()) for name in names}
     assert not texts, "flags of files or folders that are read as texts"
     assert not imports_jax

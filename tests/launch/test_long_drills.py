@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.sweep import registry
+from lsa_jax.sweep import fields
 
-NAMES = registry.names()
+NAMES = fields.experiment_names()
 ROOT = Path(__file__).resolve().parents[2]
 DRILL = runpy.run_path(str(Path(__file__).with_name("drilled_sweep.py")))
 

@@ -17,7 +17,8 @@ from launch._sweeps import Planned
 from launch._task import SlurmTask
 from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.reporting import reproduction
-from lsa_jax.sweep import locks, registry
+from lsa_jax.sweep import experiment as experiments
+from lsa_jax.sweep import locks
 from lsa_jax.sweep.points import make_points
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,8 +163,8 @@ def _set_data(monkeypatch, present):
         if not present:
             raise MissingDataError("mnist does not exist")
 
-    experiment = registry.load_experiment("lsa/noise_curves")
-    monkeypatch.setattr(registry, "load_experiment", lambda name: experiment._replace(load=load))
+    experiment = experiments.load_experiment("lsa/noise_curves")
+    monkeypatch.setattr(experiments, "load_experiment", lambda name: experiment._replace(load=load))
 
 
 def test_tasks_are_not_submitted_where_the_data_have_gone_since(submit, monkeypatch):

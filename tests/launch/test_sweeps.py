@@ -14,7 +14,6 @@ from launch import _sweeps
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, reproduction
 from lsa_jax.sweep import catalog, claims, config_files, locks
-from lsa_jax.sweep.reports import report_all
 
 ROOT = Path(__file__).resolve().parents[2]
 SWEEP = _sweeps.Planned("a", [], None, [], Path("a"))
@@ -126,7 +125,7 @@ def test_many_processes_on_one_folder_write_each_result_once(recorded, fork):
     assert [status for status, _, _ in found] == [0] * 6, found
     # A line a group that was run, and none of those that found nothing.
     assert len(list(recorded.glob("runs/*/result.json"))) == 4
-    report_all(recorded)
+    claims.report_all(recorded)
     assert (recorded / "report.md").exists()
 
 
@@ -143,7 +142,7 @@ def test_the_report_on_all_counts_what_is_missing(recorded, tmp_path):
     record = {"paper": "", "scale": "", "title": "t", "command": "c", "sweeps": sweeps}
     reproduction.write(root, record)
     assert claims.folders(root) == [root / "done", root / "half"]
-    report_all(root)
+    claims.report_all(root)
     found = files.read_json(root / "report.json")["sweeps"]
     assert [sweep["status"] for sweep in found] == ["done", "started, not finished", "not run"]
     assert found[1]["reason"] == "3 of 4 runs are missing" and found[0]["runs"] == 4

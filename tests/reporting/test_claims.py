@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.reporting import claims, conditions
+from lsa_jax.reporting import claims
 from lsa_jax.reporting.claims import Claim, decide
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
@@ -57,7 +57,7 @@ def test_a_fitted_network_beside_a_kernel_that_is_not_has_no_gap():
         item="gap",
         statistic=GAP,
         above=0.0,
-        conditions=(conditions.fitted("the kernel", learner="kernel"),),
+        conditions=(claims.fitted("the kernel", learner="kernel"),),
     )
     row = decide(claim, runs_of(learners, train_accuracy={"kernel": 0.42}))
     assert row.status == "condition not met" and "42" in row.condition
@@ -121,9 +121,7 @@ def test_a_learner_at_chance_has_kept_anything():
 
 def test_what_is_not_known_to_fit_has_not_fitted():
     rows = pd.DataFrame({"seed": [0, 1], "loss": [1.0, 2.0], "train_accuracy": [1.0, np.nan]})
-    claim = Claim(
-        item="", statistic=value("loss"), above=-99.0, conditions=(conditions.fitted("one"),)
-    )
+    claim = Claim(item="", statistic=value("loss"), above=-99.0, conditions=(claims.fitted("one"),))
     assert decide(claim, Runs.of([], rows)).status == "condition not met"
     assert decide(claim, Runs.of([], rows.assign(train_accuracy=0.99))).status == "shown"
 
@@ -199,7 +197,7 @@ def test_unsound_runs_show_nothing(spoil, word, keep):
 @pytest.mark.parametrize("gap", [0.0, 0.02])
 def test_intervals_cover_the_truth(tests, gap):
     """Seeds and examples both vary: 95 % of the intervals have the mean over both."""
-    rng, covered, repeats = np.random.default_rng(0), 0, 300
+    rng, covered, repeats = np.random.default_rng(0), 0, 200
     for _ in range(repeats):
         hard = rng.normal(size=(1 if tests == "shared" else 4, 400)) * 0.15
         own = rng.normal(size=(4, 1)) * 0.02
@@ -214,7 +212,7 @@ def test_intervals_cover_the_truth(tests, gap):
 
 
 def test_a_true_gap_of_nothing_is_seldom_shown_of_few_seeds():
-    rng, shown, repeats = np.random.default_rng(1), 0, 400
+    rng, shown, repeats = np.random.default_rng(1), 0, 120
     for _ in range(repeats):
         drawn = rng.normal(size=3) * 4.7
         rates = np.clip(0.7 + drawn[:, None] / 100, 0, 1)
@@ -314,7 +312,7 @@ def test_an_exception_refutes_without_a_condition_that_is_for_showing():
     for exceptions, status in ((0, "condition not met"), (1, "not shown")):
         holds = [0.0] * exceptions + [1.0] * (3 - exceptions)
         rows = pd.DataFrame({"seed": range(3), "holds": holds, "loss": [1.0, 2.0, 3.0]})
-        needed = (conditions.unless_refuted(statistic, never),)
+        needed = (claims.unless_refuted(statistic, never),)
         claim = Claim(item="", statistic=statistic, every=True, conditions=needed)
         assert decide(claim, Runs.of([], rows)).status == status
 

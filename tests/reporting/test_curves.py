@@ -1,10 +1,13 @@
 """The band around a mean over seeds, and ticks at swept values."""
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.reporting.curves import draw_mean, mark_logarithmic
+from lsa_jax.reporting import files
+from lsa_jax.reporting.curves import draw_mean, mark_logarithmic, with_measures
+from lsa_jax.reporting.report import Report
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,70 @@ def test_a_logarithmic_axis_has_one_label_a_value():
     labels = [text.get_text() for text in axis.get_xticklabels(which="both") if text.get_text()]
     assert labels == ["20", "50", "500"]
     plt.close(figure)
+
+
+# --- the figure of measures has a line for every kind of run, and
+
+
+_STEPS = (0, 10, 100)
+
+
+def _report(workdir, scales, **columns):
+    """Reports the movement of two layers, 1 and 3 times scale x step, and the kernel's distance."""
+    rows = []
+    for scale in scales:
+        for seed in (0, 1):
+            run = f"scale={scale}-seed={seed}"
+            history = [
+                {
+                    "step": step,
+                    "kernel_distance": scale * step / 1000,
+                    "weight_movement/first": 1.0 * scale * step,
+                    "weight_movement/last": 3.0 * scale * step,
+                }
+                for step in _STEPS
+            ]
+            row = {"id": run, "scale": scale, "rate": 0.1, "seed": seed, "status": "ok"}
+            rows.append(row)
+            files.write_run(workdir, run, row, history)
+    results = pd.DataFrame(rows).assign(**{"measured_examples": 64} | columns)
+    varying = ["scale", "rate", "depth", "seed"]
+    return with_measures(Report("", [], [], {}), workdir, results, varying)
+
+
+def _figure(workdir, scales):
+    return _report(workdir, scales).figures["measures"]()
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_every_kind_of_run_has_a_line_that_is_the_mean_of_layers_and_the_legend_is_outside(
+    tmp_path, count
+):
+    scales = tuple(range(1, count + 1))
+    figure = _figure(tmp_path, scales)
+    distance, movement = figure.axes
+    for axis, factor in ((distance, 1 / 1000), (movement, 2.0)):
+        drawn = np.array([line.get_ydata() for line in axis.lines])
+        np.testing.assert_allclose(drawn, factor * np.outer(scales, _STEPS))
+    assert len({line.get_color() for line in movement.lines}) == count
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.texts] == [f"scale {scale}" for scale in scales]
+    figure.canvas.draw()
+    box = legend.get_window_extent()
+    assert not any(box.overlaps(axis.get_tightbbox()) for axis in figure.axes)
+
+
+def test_one_kind_of_run_has_a_line_a_layer(tmp_path):
+    figure = _figure(tmp_path, (2,))
+    distance, movement = figure.axes
+    assert [line.get_label() for line in movement.lines] == ["first", "last"]
+    drawn = [line.get_ydata() for line in movement.lines]
+    np.testing.assert_allclose(drawn, np.outer((2, 6), _STEPS))
+    assert not figure.legends and distance.get_legend() is None
+
+
+def test_the_note_has_the_examples_and_the_share_of_the_time(tmp_path):
+    (note,) = _report(tmp_path, (1, 2), measuring_share=[0.102, 0.123, 0.125, 0.4]).notes
+    assert "on 64 training examples" in note and "12.4 % of the time" in note
+    (note,) = _report(tmp_path, (1, 2), measured_examples=[16, 32, 64, 64]).notes
+    assert "on 16 to 64 training examples" in note

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.errors import InputError, StorageError
-from lsa_jax.reporting import files, page
+from lsa_jax.reporting import files, write
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import markdown_table, write_report
 
@@ -199,7 +199,7 @@ def test_a_report_of_which_a_part_fails_leaves_no_new_report_md(tmp_path, monkey
     def fail(*given):
         raise KeyError("seconds")
 
-    monkeypatch.setattr(page, "report_page", fail)
+    monkeypatch.setattr(write, "report_page", fail)
     with pytest.raises(KeyError):
         write_report(tmp_path, results, _report())
     assert not (tmp_path / "report.md").exists()

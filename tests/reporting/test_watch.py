@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lsa_jax.reporting import files, heartbeat, watch
+from lsa_jax.reporting import files, progress, watch
 
 ROOT = Path(__file__).resolve().parents[2]
 _SPEC = importlib.util.spec_from_file_location("browser", Path(__file__).with_name("browser.py"))
@@ -29,7 +29,7 @@ def store(workdir, name, *, seconds=10.0, status="ok", message="", end=NOW):
 
 
 def tell(workdir, runs, fraction, *, first=0.0, started=NOW - 100, updated=NOW - 5):
-    beat = heartbeat.Beat(runs, fraction, first, started, updated)
+    beat = progress.Beat(runs, fraction, first, started, updated)
     files.write_json(workdir / "groups" / f"{runs[0]}.progress.json", beat._asdict())
 
 
@@ -90,16 +90,16 @@ def test_the_page_fits_a_telephone(tmp_path):
 def test_a_heart_beats_not_too_often_and_ends_with_its_group(tmp_path, monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    heart = heartbeat.Heartbeat(tmp_path / "groups" / "a", ["a", "b"])
-    told = [beat.fraction for beat in heartbeat.read(tmp_path)]
+    heart = progress.Heartbeat(tmp_path / "groups" / "a", ["a", "b"])
+    told = [beat.fraction for beat in progress.read_heartbeats(tmp_path)]
     for fraction, seconds in ((0.25, 0), (0.5, 1), (0.75, 5)):
         clock[0] += seconds
         heart.report(fraction)
-        (beat,) = heartbeat.read(tmp_path)
+        (beat,) = progress.read_heartbeats(tmp_path)
         told.append(beat.fraction)
     assert told == [0.0, 0.25, 0.25, 0.75] and beat.first == 0.25 and beat.runs == ["a", "b"]
     heart.report(1.0)
-    assert heartbeat.read(tmp_path) == []
+    assert progress.read_heartbeats(tmp_path) == []
 
 
 def launch(*arguments):

@@ -8,7 +8,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import gallery, machine, papers, reproduction
-from lsa_jax.sweep import catalog, config_files, gallery_pages, registry
+from lsa_jax.sweep import catalog, config_files, fields, gallery_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER_PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
@@ -41,8 +41,8 @@ def test_every_configuration_is_listed_once_with_its_sizes_and_the_data_of_its_p
 
 
 def test_no_field_that_names_a_data_set_is_overlooked():
-    for experiment in registry.names():
-        for name, field in registry.load_settings(experiment).fields.items():
+    for experiment in fields.experiment_names():
+        for name, field in fields.load_settings(experiment).fields.items():
             accepts = field.kind.accepts
             if accepts("cifar10") and not accepts("any other text"):
                 assert name == "data.dataset", (experiment, name)

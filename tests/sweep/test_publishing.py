@@ -3,6 +3,7 @@
 import lzma
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from published_sweeps import CLAIMS, RUNS, finish, kept_of, publish, remake
@@ -10,7 +11,7 @@ from published_sweeps import CLAIMS, RUNS, finish, kept_of, publish, remake
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
 from lsa_jax.reporting import files, gallery, reproduction
-from lsa_jax.sweep import fingerprints, kept, publishing
+from lsa_jax.sweep import publishing
 
 A = "configs/lsa/a.py:small"
 
@@ -113,8 +114,8 @@ def test_a_damaged_record_is_refused(place, damage):
 def test_kept_results_are_the_sweeps_own_and_have_the_same_bytes_each_time(place, tmp_path):
     finish(place[1], "a", ["sweep.py", "--config", "c.py:small", "--workdir=somewhere"])
     path, again = tmp_path / "kept", tmp_path / "again"
-    path.write_bytes(kept.pack(place[1] / "a"))
-    kept.unpack(path, again)
+    path.write_bytes(publishing.pack(place[1] / "a"))
+    publishing.unpack(path, again)
     for run in RUNS:
         for name in ("result.json", "metrics.jsonl"):
             first, second = (folder / "runs" / run / name for folder in (place[1] / "a", again))
@@ -122,7 +123,7 @@ def test_kept_results_are_the_sweeps_own_and_have_the_same_bytes_each_time(place
     command = {"command": ["launch.sweep", "--config=c.py:small"]}
     recorded = files.read_json(place[1] / "a" / "config.json")
     assert files.read_json(again / "config.json") == recorded | command
-    assert kept.pack(again) == path.read_bytes()
+    assert publishing.pack(again) == path.read_bytes()
 
 
 def renew(place):
@@ -134,7 +135,8 @@ def renew(place):
         files.read_results(folder, RUNS).to_csv(folder / "results.csv", index=False)
         return report
 
-    return list(publishing.renew(place[0], make))
+    with mock.patch.object(publishing, "remake", make):
+        return list(publishing.renew(place[0]))
 
 
 def test_reports_of_an_earlier_version_are_made_again_without_the_runs(place, monkeypatch):
@@ -144,11 +146,11 @@ def test_reports_of_an_earlier_version_are_made_again_without_the_runs(place, mo
     assert renew(place) == []
 
     def changes(*words):
-        monkeypatch.setattr(fingerprints, "changed", lambda config, fingerprint: list(words))
+        monkeypatch.setattr(publishing, "changes", lambda config, fingerprint: list(words))
 
-    changes("the setting k", fingerprints.REPORT)
+    changes("the setting k", publishing.REPORT)
     assert renew(place) == []  # its sweep has to be run again
-    changes(fingerprints.REPORT)
+    changes(publishing.REPORT)
     assert renew(place) == [f"made configs/lsa/{name}.py:small again" for name in "ab"]
     item = gallery.read(place[0])[A]
     assert item.status == "9 not run" and item.seconds == 70 and item.results == before.results
@@ -161,9 +163,9 @@ def test_reports_of_an_earlier_version_are_made_again_without_the_runs(place, mo
 
 def test_results_larger_than_memory_are_refused(place, tmp_path, monkeypatch):
     publish(place)
-    monkeypatch.setattr(kept, "MOST_BYTES", 100)
+    monkeypatch.setattr(publishing, "MOST_KEPT_BYTES", 100)
     with pytest.raises(InputError, match="is damaged"):
-        kept.unpack(kept_of(place), tmp_path / "again")
+        publishing.unpack(kept_of(place), tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
 
@@ -181,10 +183,10 @@ def get_config(variant="full"):
 def test_a_fingerprint_changes_with_settings_points_and_the_reports_version(tmp_path):
     path = tmp_path / "a.py"
     path.write_text(CONFIG.format(d=4))
-    before = fingerprints.now(f"{path}:small")
+    before = publishing._fingerprint_now(f"{path}:small")
 
     def changes(config=f"{path}:small", **others):
-        return fingerprints.changed(config, before | others)
+        return publishing.changes(config, before | others)
 
     assert changes() == []
     assert changes(str(path)) == ["the setting sweep.k"]

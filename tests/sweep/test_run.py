@@ -1,20 +1,36 @@
 """A sweep that was killed, repeated, or spread over more devices ends with the same numbers."""
 
+import json
 import os
+import re
 import runpy
+import shutil
 import signal
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelock
+import jax
 import ml_collections
+import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.errors import InputError, MissingDataError
-from lsa_jax.reporting import files, heartbeat
-from lsa_jax.sweep import reports, run
+from lsa_jax.arrays import digest
+from lsa_jax.errors import (
+    InputError,
+    MissingDataError,
+    MixedDataWarning,
+    MixedDevicesWarning,
+    MixedVersionsWarning,
+)
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
+from lsa_jax.processes import ProcessGroup
+from lsa_jax.reporting import files, progress
+from lsa_jax.reporting.report import Report, Row
+from lsa_jax.sweep import run
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, make_points, recorded_points
 from lsa_jax.sweep.run import run_groups, run_sweep
@@ -197,18 +213,19 @@ def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
         writing.pop()
         return ""
 
-    monkeypatch.setattr(reports, "make_report", lambda *given: None)
-    monkeypatch.setattr(reports, "write_report", write)
+    monkeypatch.setattr(run, "make_report", lambda *given: None)
+    monkeypatch.setattr(run, "write_report", write)
     with ThreadPoolExecutor() as threads:
-        waiting = [threads.submit(reports.report_sweep, config, points, tmp_path) for _ in range(3)]
+        waiting = [threads.submit(run.report_sweep, config, points, tmp_path) for _ in range(3)]
     assert [len(report.result()) for report in waiting] == [1, 1, 1]
     assert at_once == [1, 1, 1]
 
 
 def test_a_log_that_fails_leaves_no_result_of_its_group_unwritten(tmp_path):
     group = [Point(name, {}, ml_collections.ConfigDict()) for name in "ab"]
-    heartbeat.Heartbeat(tmp_path / "groups" / "a", ["a", "b"])
-    assert run._missing([group], tmp_path, run.UNWATCHED) == [0] and heartbeat.read(tmp_path)
+    progress.Heartbeat(tmp_path / "groups" / "a", ["a", "b"])
+    assert run._missing([group], tmp_path, run.UNWATCHED) == [0]
+    assert progress.read_heartbeats(tmp_path)
 
     def fail(run_id):
         raise ConnectionError(f"{run_id} cannot be sent")
@@ -218,7 +235,8 @@ def test_a_log_that_fails_leaves_no_result_of_its_group_unwritten(tmp_path):
         run._store(Experiment(None, None), group, [Outcome({"k": 1}, [])] * 2, 1.0, tmp_path, watch)
     assert len(files.read_results(tmp_path, "ab")) == 2
     # The heartbeat of a group that was killed after its results is removed.
-    assert run._missing([group], tmp_path, run.UNWATCHED) == [] and not heartbeat.read(tmp_path)
+    assert run._missing([group], tmp_path, run.UNWATCHED) == []
+    assert not progress.read_heartbeats(tmp_path)
 
 
 @pytest.mark.parametrize("damage", [{"config": []}, {"sweep": 1}, {"versions": "1"}])
@@ -230,3 +248,179 @@ def test_a_folder_whose_record_has_other_types_is_refused(tmp_path, damage):
     files.write_json(tmp_path / "config.json", {"config": {"seed": 0, "old": None}, "sweep": [{}]})
     with pytest.raises(InputError, match="config.old is None there, no setting here"):
         run._is_new(tmp_path, identity)
+
+
+# --- a sweep that goes on with other versions, devices or data ----------------------------------
+
+
+CONFIG = ml_collections.ConfigDict({"experiment": "a"})
+POINTS = [
+    Point(name, {"k": k}, ml_collections.ConfigDict({"experiment": "a", "k": k}))
+    for k, name in enumerate("ab")
+]
+
+
+@pytest.fixture
+def sweep(tmp_path, monkeypatch):
+    """Runs the missing points of a sweep of two groups, and returns the warnings.
+
+    Its data are the name of their folder.
+    """
+    experiment = Experiment(
+        load=lambda points, data_dir: {"text": data_dir.name, "x": np.zeros(3)},
+        run=lambda group, data, directory, progress: [Outcome({}, [])],
+        report=lambda config, results, workdir: Report("T", [], [], {}),
+    )
+    monkeypatch.setattr(run, "load_experiment", lambda name: experiment)
+    monkeypatch.setattr(run, "report_sweep", lambda *given: pd.DataFrame())
+    workdir = tmp_path / "out"
+
+    def call(how, data):
+        data_dir, missing = tmp_path / data, workdir / "runs" / "b"
+        shutil.rmtree(missing, ignore_errors=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if how == "record":
+                load = {"load": lambda: experiment.load(POINTS, data_dir)}
+                named = {"command": [], "devices": ["tasks of launch.groups"]}
+                with run.recorded_sweep(CONFIG, POINTS, workdir, **load, **named):
+                    pass
+            elif how == "groups":
+                run.run_groups(CONFIG, POINTS, workdir, [0, 1], data_dir=data_dir)
+            else:
+                run.run_sweep(CONFIG, POINTS, workdir, data_dir=data_dir, command=[])
+        return [(w.category, str(w.message)) for w in caught]
+
+    return call, workdir
+
+
+@pytest.mark.parametrize("begun", ["sweep", "record"])
+@pytest.mark.parametrize("goes_on", ["sweep", "groups"])
+def test_a_sweep_that_goes_on_with_other_data_says_so_in_one_line(sweep, begun, goes_on):
+    call, workdir = sweep
+    assert call(begun, "mine") == call(goes_on, "mine") == []
+    ((category, words),) = call(goes_on, "others")
+    assert category is MixedDataWarning and (workdir / "runs" / "b" / "result.json").exists()
+    assert f"--workdir {workdir} was begun with other data" in words
+    # Records of earlier versions have no data.
+    record = files.read_record(workdir)
+    del record["data"]
+    files.write_json(workdir / "config.json", record)
+    assert call(goes_on, "others") == []
+
+
+def test_data_that_only_one_of_several_processes_has_otherwise_are_told(tmp_path, monkeypatch):
+    files.write_json(tmp_path / "config.json", {"data": digest("mine")})
+    other = np.array([digest(name) for name in ("mine", "others")], np.uint32)
+    monkeypatch.setattr(ProcessGroup, "gather", lambda group, tree: other)
+    with pytest.warns(MixedDataWarning):
+        run.warn_of_changes(tmp_path, "mine")
+
+
+@pytest.mark.parametrize(
+    ("record", "category", "words"),
+    [
+        ({"versions": run.package_versions()}, None, ""),
+        ({"versions": {"jax": "0.1"}}, MixedVersionsWarning, r"other versions \(jax 0.1 -> "),
+        ({"devices": ["cpu:0 (cpu)"]}, None, ""),  # of which there are more now
+        ({"devices": ["SLURM: 4 CPU cores and 1 GPUs a task"]}, None, ""),
+        (
+            {"devices": [f"TPU_{n}(process=0,(0,0,0,{n})) (TPU v4)" for n in (0, 1)]},
+            *(MixedDevicesWarning, r"on other devices \(TPU v4 -> cpu\); its results"),
+        ),
+    ],
+)
+def test_other_versions_and_other_kinds_of_devices_are_told(tmp_path, record, category, words):
+    files.write_json(tmp_path / "config.json", record)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run.warn_of_changes(tmp_path, None)
+    assert [w.category for w in caught] == ([category] if category else [])
+    assert all(re.search(words, str(w.message)) for w in caught)
+
+
+def test_the_digest_is_of_all_that_data_hold_and_of_no_place_or_object():
+    x = np.arange(6, dtype=np.float32)
+    changed = x.copy()
+    changed[3] = np.nextafter(x[3], 4)
+    trees = [
+        *(x, changed, x.astype(np.float64), x.reshape(2, 3), x[::-1], [x, x], {"a": x, "b": "cat"}),
+        *({"a": x, "b": "dog"}, [x, 3], [x, 4], jax.random.key(0), jax.random.key(1), None),
+    ]
+    assert len({digest(tree) for tree in trees}) == len(trees)
+    same = [jax.numpy.asarray(x), {"a": x, "b": object()}, {"b": None, "a": x}]
+    assert {digest(tree) for tree in same} == {digest(x)}
+
+
+# --- reports ------------------------------------------------------------------------------------
+
+
+CLAIMS = [
+    Row("a gap", "above 0", 1.0, None, "shown", 0.5, 1.5),
+    Row("a rate", "above 0", 1.0, None, "undecided", note="it would take 9 seeds"),
+    Row("a law", "", 1.0, None, "measured"),
+]
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """Returns the report of a sweep with these statuses and words of its command."""
+
+    def make(config, results, workdir):
+        assert (results["status"] == "ok").any()
+        return Report("T", [], CLAIMS, {})
+
+    experiment = Experiment(None, make)
+    monkeypatch.setattr(run, "load_experiment", lambda name: experiment)
+    config = settings.default_config()
+    points = make_points(config, settings.sweep(config), settings.validate)
+
+    def reported(statuses, *words):
+        (tmp_path / "config.json").write_text(json.dumps({"command": ["launch.sweep", *words]}))
+        swept = points[: len(statuses)]
+        ids = [point.id for point in swept]
+        for name in ids:
+            (tmp_path / "runs" / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "runs" / name / "metrics.jsonl").touch()
+        results = pd.DataFrame({"id": ids, "status": statuses})
+        return run.make_report(config, swept, results, tmp_path)
+
+    return reported
+
+
+def test_claims_of_runs_that_all_came_to_their_end_are_the_experiments_own(report):
+    assert report(["ok", "ok"], "--config=configs/lsa/lemmas.py:small").claims == CLAIMS
+
+
+@pytest.mark.parametrize("words", [["--config=c.py:quick"], ["--config", "c.py:quick", "--x=1"]])
+def test_a_size_for_tests_shows_nothing(report, words):
+    found = report(["ok"], *words).claims
+    assert [claim.status for claim in found] == ["not run"] * 3
+    assert {claim.note for claim in found} == {"a check that it starts"}
+
+
+def test_where_all_runs_failed_nothing_is_claimed(report):
+    found = report(["failed", "failed"])
+    assert found.claims == [] and found.notes == ["All runs failed: nothing is claimed."]
+
+
+def test_a_report_counts_missing_runs_and_is_made_again_quietly(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(run, "make_report", lambda *given: Report("T", [], CLAIMS, {}))
+    config = settings.default_config()
+    points = [Point(name, {}, config) for name in "abc"]
+    for name in "ab":
+        files.write_run(tmp_path, name, {"id": name, "status": "ok"}, [])
+    shown = []
+    run.report_sweep(config, points, tmp_path, shown.append)
+    assert shown[1:] == ["1 of 3 runs are missing"]
+    monkeypatch.setattr(run, "recorded_points", lambda folder: (config, points))
+    (tmp_path / "report.md").unlink()
+    run.remake(tmp_path)
+    assert (tmp_path / "report.md").exists() and capsys.readouterr().out == ""
+
+
+def test_a_text_in_the_place_of_an_accuracy_is_named_with_what_to_do(tmp_path):
+    result = {"id": "a", "status": "ok", "test_accuracy": "0.5"}
+    files.write_run(tmp_path, "a", result, [])
+    with pytest.raises(InputError, match="result.json is damaged: test_accuracy is '0.5'"):
+        files.read_results(tmp_path, ["a"])

@@ -11,7 +11,7 @@ import pytest
 from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.models.scaled import network_params
-from lsa_jax.reporting import measure_names
+from lsa_jax.reporting.courses import NAMES
 from lsa_jax.sweep.experiment import Outcome, with_course
 from lsa_jax.training import (
     LOSSES,
@@ -27,7 +27,7 @@ from lsa_jax.training import (
 from lsa_jax.training.programs import init_key
 
 MODEL = models.mlp(widths=(8,), num_classes=3)
-ALL = tuple(measure_names.NAMES)
+ALL = tuple(NAMES)
 FEW = ("kernel_distance", "kernel_velocity", "weight_movement")
 
 
@@ -104,7 +104,7 @@ def test_training_does_not_see_that_it_is_measured(key, run):
     assert same_bits(plain[1].rows[-1]["batch_loss"], measured_run[1].rows[-1]["batch_loss"])
     alone = run(keys[1], evaluation=measured(FEW))[1].rows
     for one, all_of_them in zip(alone, measured_run[1].rows, strict=True):
-        for name in measure_names.NAMES & one.keys():
+        for name in NAMES & one.keys():
             np.testing.assert_allclose(one[name], all_of_them[name][1], rtol=1e-5, atol=1e-6)
 
 

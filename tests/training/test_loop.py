@@ -96,13 +96,13 @@ def test_training_equals_a_plain_loop_over_ragged_batches(key, data, run):
     assert history.rows[-1]["step"] == 15
 
 
-@pytest.mark.parametrize("eval_batch_size", [1, 7, 37, 512])
-def test_evaluation_does_not_depend_on_its_batch_size(key, data, run, eval_batch_size):
-    own = Evaluation(data, batch_size=eval_batch_size)
-    _, history = run(key, optimizer=optax.sgd(0.1), evaluation=own)
+def test_evaluation_does_not_depend_on_its_batch_size(key, data, run):
     _, whole = run(key, optimizer=optax.sgd(0.1))
-    for name in ("test_loss", "test_accuracy", "train_loss"):
-        assert history.rows[-1][name] == pytest.approx(whole.rows[-1][name], rel=1e-5)
+    for eval_batch_size in (1, 7, 37):
+        own = Evaluation(data, batch_size=eval_batch_size)
+        _, history = run(key, optimizer=optax.sgd(0.1), evaluation=own)
+        for name in ("test_loss", "test_accuracy", "train_loss"):
+            assert history.rows[-1][name] == pytest.approx(whole.rows[-1][name], rel=1e-5)
 
 
 def test_each_replica_equals_the_run_alone(key, run):

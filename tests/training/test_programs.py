@@ -6,10 +6,13 @@ import numpy as np
 import optax
 import pytest
 
-from lsa_jax import models
+from lsa_jax import models, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
-from lsa_jax.training import LOSSES, Evaluation, train
-from lsa_jax.training.programs import draw_key, epoch_order, init_key
+from lsa_jax.training import LOSSES, Evaluation, Measuring, programs, steps, train
+from lsa_jax.training.programs import Recipe, ReplicaState, Source, draw_key, epoch_order, init_key
 
 LOSS = LOSSES["softmax_cross_entropy"]
 NETWORK = models.network([models.Dense(16), models.Relu(), models.Dropout(0.5), models.Dense(3)])
@@ -58,3 +61,218 @@ def test_each_step_of_training_has_masks_of_its_own_and_evaluation_has_none(key,
 def test_the_order_of_examples_is_not_drawn_from_what_the_network_is(key, epoch):
     own = jax.random.fold_in(init_key(key), epoch)
     assert np.any(epoch_order(key, epoch, 37) != jax.random.permutation(own, 37))
+
+
+# --- the pace of training: operations against a count by hand, an
+
+
+N, D, C = 64, 128, 256
+
+
+def _recipe(apply):
+    model = Model(lambda key, shape: {}, apply, None)
+    layout = ReplicaLayout(2)
+    return Recipe(model, LOSSES["squared_error"], None, {}, N, N, (), layout)
+
+
+PARAMS = {"weight": jax.ShapeDtypeStruct((D, C), jnp.float32)}
+BATCH = Dataset(*(jax.ShapeDtypeStruct((N, size), jnp.float32) for size in (D, C)))
+
+
+def test_operations_of_a_linear_map_are_two_products():
+    flops = programs.gradient_flops(_recipe(lambda p, x: x @ p["weight"]), PARAMS, BATCH)
+    # One product forward, one for the gradient of the weight, each 2 N D C; the rest is N C.
+    assert flops == pytest.approx(4 * N * D * C, rel=0.02)
+
+
+def _measure(seconds):
+    source = Source.of(Dataset(np.zeros((100, D), np.float32), np.zeros((100, C), np.float32)))
+    params = {"weight": np.zeros((2, D, C), np.float32)}
+    state = ReplicaState(params, (), np.zeros(2, np.int32), np.zeros(2, np.int32))
+    recipe = _recipe(lambda p, x: x @ p["weight"])
+    return programs.measure_throughput(recipe, source, state, None, seconds)
+
+
+def test_the_first_epoch_counts_only_where_there_is_no_other():
+    assert _measure([]) is None
+    assert _measure([5.0]).examples_per_second == 2 * 100 / 5
+    assert _measure([50.0, 4.0, 4.0, 100.0]).examples_per_second == 2 * 100 / 4
+
+
+def test_the_share_of_the_peak_is_operations_over_what_the_devices_can_do(monkeypatch):
+    assert _measure([5.0]).peak_fraction("float32") is None
+    peaks = {"bfloat16": 2e9, "float32": 1e9}
+    monkeypatch.setattr(programs, "peak_flops", lambda kind: peaks)
+    pace = _measure([1.0, 2.0])
+    operations = 4 * D * C * pace.examples_per_second
+    # Two replicas on two of the eight devices.
+    assert pace.peak_fraction("float32") == pytest.approx(operations / 2e9, rel=0.02)
+    assert pace.peak_fraction("bfloat16") == pytest.approx(operations / 4e9, rel=0.02)
+
+
+# --- losses, metrics and optimisers that do not fit are refused;
+
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 3)).astype(np.float32)
+Y = X @ RNG.normal(size=(3, 1)).astype(np.float32)
+LABELS = X.argmax(axis=1)
+
+
+def linear(outputs):
+    return models.Model(
+        lambda key, shape: {"w": jnp.linspace(-1, 1, 3 * outputs).reshape(3, outputs)},
+        lambda params, x: x @ params["w"],
+        None,
+    )
+
+
+def run(targets, loss, outputs=1, optimizer=None, **settings):
+    settings = {"epochs": 1, "batch_size": 12} | settings
+    optimizer = optimizer or optax.sgd(0.1)
+    return train(
+        jax.random.key(0), linear(outputs), Dataset(X, targets), loss, optimizer, **settings
+    )
+
+
+# --- losses and metrics --------------------------------------------------------------------------
+
+
+def each_with_each(outputs, targets):
+    return jnp.mean(jnp.square(outputs - targets.reshape(1, -1)), axis=1)
+
+
+def own(outputs, targets):
+    return jnp.sum(jnp.square(outputs - targets.reshape(outputs.shape)), axis=1)
+
+
+WRONG = {
+    "each output with each target": each_with_each,
+    "one mean": lambda outputs, targets: jnp.mean(own(outputs, targets)),
+    "a column": lambda outputs, targets: own(outputs, targets)[:, None],
+    "the batch in it": lambda outputs, targets: (
+        own(outputs, targets) - own(outputs, targets).mean()
+    ),
+    "a pair": lambda outputs, targets: (own(outputs, targets), 1),
+    "shapes that do not fit": lambda outputs, targets: own(outputs, targets) @ jnp.ones(7),
+}
+
+
+@pytest.mark.parametrize("targets", [Y, Y[:, 0]], ids=["[n, 1]", "[n]"])
+@pytest.mark.parametrize("name", WRONG)
+def test_a_loss_or_metric_of_ones_own_gives_each_example_its_number(name, targets):
+    with pytest.raises(InputError, match="loss"):
+        run(targets, WRONG[name])
+    with pytest.raises(InputError, match="metrics"):
+        run(targets, own, evaluation=Evaluation(metrics={"mine": WRONG[name]}))
+    _, history = run(targets, own, evaluation=Evaluation(metrics={"mine": own}))
+    assert history.rows[-1]["train_mine"] == history.rows[-1]["train_loss"]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", training.LOSSES)
+def test_targets_that_fit_no_output_are_refused_before_training(name):
+    loss = training.LOSSES[name]
+    for targets in (LABELS[:, None], LABELS.astype(float), Y[:, 0], np.eye(5)[LABELS]):
+        with pytest.raises(InputError, match="targets"):
+            run(targets, loss, outputs=4)
+    with pytest.raises(InputError, match="targets"):
+        run(np.arange(12), loss, outputs=4)
+    with pytest.raises(InputError, match=r"evaluation\.test"):
+        good = (np.sign(Y), 1) if name in ("logistic", "hinge") else (np.eye(4)[LABELS], 4)
+        run(good[0], loss, outputs=good[1], evaluation=Evaluation(Dataset(X, Y[:, :1] + 0.5)))
+
+
+def test_numbers_some_of_which_are_zero_have_no_accuracy_unless_asked_for():
+    targets = np.where(Y > 0, Y, 0)
+    _, history = run(targets, training.squared_error)
+    assert not any("accuracy" in name for name in history.rows[-1])
+    with pytest.raises(InputError, match="targets"):
+        asked = Evaluation(metrics={"accuracy": training.is_correct})
+        run(targets, training.squared_error, evaluation=asked)
+
+
+def test_kernels_of_a_network_whose_examples_act_on_one_another_are_not_measured():
+    norm = [models.Dense(4), models.BatchNorm(), models.Relu(), models.Dense(3)]
+    for layers, refused in ((norm, True), ([norm[0], models.LayerNorm(), *norm[2:]], False)):
+        given = (
+            jax.random.key(0), models.network(layers), Dataset(X, np.eye(3)[LABELS]),
+            training.softmax_cross_entropy, optax.sgd(0.1),
+        )  # fmt: skip
+        settings = {"epochs": 1, "batch_size": 12}
+        measured = Evaluation(measuring=Measuring(("kernel_distance",), 4))
+        if refused:
+            with pytest.raises(InputError, match="BatchNorm"):
+                train(*given, **settings, evaluation=measured)
+        else:
+            train(*given, **settings, evaluation=measured)
+
+
+# --- optimisers ----------------------------------------------------------------------------------
+
+OPTIMIZERS = {
+    "lbfgs": optax.lbfgs,
+    "polyak_sgd": optax.polyak_sgd,
+    "plateau": lambda: optax.chain(
+        optax.sgd(0.1), optax.contrib.reduce_on_plateau(0.5, patience=1, rtol=0.9)
+    ),
+    "sgd": lambda: optax.sgd(0.1),
+}
+STEPS = 3
+
+
+def by_optax(optimizer, loss, params):
+    """Returns the parameters after optax's own loop."""
+    optimizer = optax.with_extra_args_support(optimizer)
+    state = optimizer.init(params)
+    for _ in range(STEPS):
+        value, slope = jax.value_and_grad(loss)(params)
+        updates, state = optimizer.update(
+            slope, state, params, value=value, grad=slope, value_fn=loss
+        )
+        params = optax.apply_updates(params, updates)
+    return params
+
+
+def mean_loss(params):
+    return training.squared_error(X @ params["w"], Y).mean()
+
+
+def by_epochs(optimizer, layout):
+    return run(Y, training.squared_error, 1, optimizer, epochs=STEPS, layout=layout)[0]
+
+
+def by_steps(optimizer, layout):
+    problem = steps.Problem(
+        lambda params, batch: (
+            training.squared_error(batch[0] @ params["w"], batch[1]).sum(),
+            len(batch[0]),
+        ),
+        optimizer,
+        lambda first, count: jax.tree.map(lambda a: np.stack([a] * count), (X, Y)),
+        (X[None], Y[None]),
+    )
+    params = linear(1).init(None, (3,))
+    state = steps.NetworkState(params, optimizer.init(params))
+    many = jax.tree.map(lambda a: np.asarray(a)[None], state)
+    given = {"start": 0, "stop": STEPS, "measured": np.array([STEPS]), "segment": 2}
+    return steps.train_steps(problem, many, layout, **given).states.params
+
+
+@pytest.mark.parametrize(("loop", "parts"), [(by_epochs, 1), (by_epochs, 2), (by_steps, 2)])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_of_an_optimiser_is_that_of_optax(name, parts, loop):
+    layout = ReplicaLayout(1) if parts == 1 else BatchLayout(12, jax.devices()[:2])
+    found = loop(OPTIMIZERS[name](), layout)
+    expected = by_optax(OPTIMIZERS[name](), mean_loss, linear(1).init(None, (3,)))
+    np.testing.assert_allclose(np.ravel(found["w"]), np.ravel(expected["w"]), 1e-3, 1e-5)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("optimizer", ["adam", None, 0.1, optax.adam])
+def test_an_optimiser_that_cannot_be_updated_is_refused(optimizer):
+    with pytest.raises(InputError, match="optimizer"):
+        train(
+            jax.random.key(0), linear(1), Dataset(X, Y), training.squared_error, optimizer,
+            epochs=1, batch_size=4,
+        )  # fmt: skip

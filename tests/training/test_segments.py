@@ -9,11 +9,12 @@ import numpy as np
 import optax
 import pytest
 
+from lsa_jax.arrays import digest
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BATCH_AXIS, ReplicaLayout
-from lsa_jax.training import LOSSES, Checkpoints, Evaluation, checkpoints, identities, train
+from lsa_jax.training import LOSSES, Checkpoints, Evaluation, checkpoints, train
 from lsa_jax.training.course import Measuring, course_of_weights
 from lsa_jax.training.growth import Operator, grow_and_select
 from lsa_jax.training.losses import is_correct
@@ -217,15 +218,15 @@ def test_programs_that_average_over_parts_of_a_batch_have_a_hash():
     def averaged(x):
         return jax.lax.pmean(x, BATCH_AXIS)
 
-    numbers = [identities.of_program(f, np.ones(3)) for f in (averaged, averaged, lambda x: x)]
+    numbers = [checkpoints.program_digest(f, np.ones(3)) for f in (averaged, averaged, lambda x: x)]
     assert numbers[0] == numbers[1] != numbers[2]
 
 
 @pytest.mark.parametrize("leaf", [jnp.float32(1), np.zeros((0, 3)), jnp.ones(3, jnp.bfloat16), 2])
 def test_hashes_of_arrays_depend_on_types_and_shapes(leaf):
     shaped = np.asarray(leaf)[None]
-    numbers = {identities.of_arrays(tree) for tree in (leaf, [leaf, leaf], shaped, None)}
-    assert len(numbers) == 4 and identities.of_arrays({"a": leaf}) in numbers
+    numbers = {digest(tree) for tree in (leaf, [leaf, leaf], shaped, None)}
+    assert len(numbers) == 4 and digest({"a": leaf}) in numbers
 
 
 def chain_loss(params, batch):

@@ -17,7 +17,12 @@ from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.streams import Dictionary
+
+
+class Dictionary:
+    """Random streams of the key of a draw."""
+
+    PATTERNS, MIXTURE, ALIKE, VECTORS, NOISE, ORDER, CENTRES, ATTEMPTS = range(8)
 
 
 class PatternLaw(NamedTuple):
@@ -91,7 +96,7 @@ def parity_mixture(
 
     Args:
         num_patterns: D.
-        relevant: A; k is odd, so that all ones and all zeros differ in their label.
+        relevant: A, of odd size, so that all ones and all zeros differ in their label.
         p0: share of the first part, at most 2/3.
         probabilities: of each pattern in the first part; None takes 1/2. Others than 1/2 give
             relevant patterns of unequal correlation with the label (appendix F).
@@ -151,14 +156,9 @@ def without_structure(law: PatternLaw) -> PatternLaw:
 def draw_patterns(
     key: Key[Array, ""], num_examples: int, law: PatternLaw, negative_share: float | None = None
 ) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, " n"]]:
-    """Draws patterns and labels, by rejection where a share of negative labels is given.
+    """Draws patterns and labels, by rejection where a share of label -1 is given.
 
-    Args:
-        key: the result depends on it and the other arguments alone.
-        num_examples: n.
-        law: of patterns and labels.
-        negative_share: share of the examples that have label -1, exactly up to rounding; None: as
-            the law has it.
+    The share is exact up to rounding; None leaves it to the law.
 
     Raises:
         InputError: a label is too rare to draw its share.
@@ -244,14 +244,7 @@ def gaussian_mixture(
 ) -> Dataset:
     """Draws from 2^k Gaussian clusters around sum_i eps_i M_i, labelled by the parity prod_i eps_i.
 
-    Args:
-        key: the result depends on it and the other arguments alone.
-        num_examples: n.
-        centres: M, orthonormal columns.
-        noise_std: standard deviation of every coordinate around a centre.
-
-    Returns:
-        Inputs [n, d] and targets [n], -1.0 or 1.0.
+    M are the centres; `noise_std` is of every coordinate. Targets are -1.0 or 1.0.
 
     Source: Shi, Wei and Liang (2022), eq. 290.
     """

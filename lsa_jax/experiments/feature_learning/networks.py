@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.streams import TruncatedRelu
 from lsa_jax.models.layers import (
     BatchNorm,
     Conv,
@@ -28,6 +27,8 @@ from lsa_jax.models.network import network
 
 Params = dict[str, Float[Array, "..."]]
 NUM_STAGES, BLOCKS_PER_STAGE = 4, 2
+# Random streams of an initialisation's key: weights, biases, readout.
+_W, _B, _A = range(3)
 
 
 def _smoothed_relu(z: Float[Array, "..."], noise_std: float) -> Float[Array, "..."]:
@@ -73,9 +74,9 @@ def truncated_relu_network(
         if len(input_shape) != 1:
             raise InputError(f"input_shape is {input_shape!r}; accepted: (d,)")
         normal = jax.random.normal
-        w = weight_std * normal(jax.random.fold_in(key, TruncatedRelu.W), (input_shape[0], m))
-        b = bias_std * normal(jax.random.fold_in(key, TruncatedRelu.B), (m,))
-        a = output_std * normal(jax.random.fold_in(key, TruncatedRelu.A), (m,))
+        w = weight_std * normal(jax.random.fold_in(key, _W), (input_shape[0], m))
+        b = bias_std * normal(jax.random.fold_in(key, _B), (m,))
+        a = output_std * normal(jax.random.fold_in(key, _A), (m,))
         return {
             "w": jnp.concatenate([w, w], axis=1),
             "b": jnp.concatenate([b, b]),
@@ -121,8 +122,8 @@ def resnet18(filters: int = 64, num_classes: int = 10, *, scale: float = 1.0) ->
     Args:
         filters: m.
         num_classes: outputs.
-        scale: multiplies the convolutions' initial weights. Batch normalisation makes the outputs
-            the same for any, but small weights turn further with a step.
+        scale: of the convolutions' initial weights. Outputs are the same for any, but small weights
+            turn further with a step.
 
     Raises:
         InputError: an argument is not accepted.

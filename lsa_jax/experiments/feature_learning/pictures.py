@@ -52,13 +52,8 @@ def picture_rows(
 ) -> list[dict[str, Any]]:
     """Returns one row a step: places of neurons and marks in the plane.
 
-    Neurons of weight zero are left out. A neuron belongs to the mark within `NEAR` of it at the
-    last step, or to none (-1).
-
-    Args:
-        steps: names of the pictures.
-        weights: of the same neurons at each step.
-        marks: directions to mark, the ground truth; none for an empty array.
+    Neurons of weight zero are left out. A neuron belongs to the mark, a true direction, within
+    `NEAR` of it at the last step, or to none (-1).
     """
     last = unit_rows(weights[-1]) @ unit_rows(marks).T
     nearest = np.full(len(last), -1)

@@ -1,17 +1,19 @@
-"""Parts that configurations of the tables and figures of Shi, Wei and Liang (ICLR 2022) share."""
+"""Parts that configurations of the tables and figures of Shi, Wei and Liang (ICLR 2022) share.
+
+Variants are full, small (fewer examples, neurons, updates or seeds) and quick (tests).
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.experiments.feature_learning.input_structure import settings as input_structure
 from lsa_jax.experiments.feature_learning.learning import settings as learning
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_clouds
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.variants import configurations
 
 Fields = Mapping[str, Any]
-GetConfig = Callable[[str], ml_collections.ConfigDict]
+GetConfig = Callable[[str], Config]
 
 _SMALL = {
     "data.num_train": 20_000,
@@ -45,14 +47,7 @@ _QUICK = {
 
 
 def table(fields: Fields, small: Fields | None = None) -> GetConfig:
-    """Returns `get_config` of one table: every learner, five seeds.
-
-    Its variants are full, small (fewer examples, neurons and seeds) and quick (tests).
-
-    Args:
-        fields: the table's own.
-        small: further fields that its small variant changes.
-    """
+    """Returns `get_config` of one table; `small` has further fields of its small variant."""
     return configurations(learning.SETTINGS, fields, small=_SMALL | dict(small or {}), quick=_QUICK)
 
 
@@ -89,13 +84,7 @@ _QUICK_NEURONS = {
 def mixture(*, d: int, k: int, sigma_r: float, pictures: tuple[int, ...]) -> GetConfig:
     """Returns `get_config` of one experiment of table 6: a network on a mixture of 2^k Gaussians.
 
-    Its variants are full, small (fewer examples, neurons, updates and seeds) and quick (tests).
-
-    Args:
-        d: dimensions.
-        k: dimensions of the cube whose corners the clusters surround.
-        sigma_r: scale of the clusters.
-        pictures: updates after which the weights are drawn; half as many if "small".
+    `pictures` are updates after which the weights are drawn; half as many if "small".
     """
     fields = {
         "title": f"Mixture of 2^{k} Gaussians, d = {d} (table 6)",
@@ -125,13 +114,7 @@ def mixture(*, d: int, k: int, sigma_r: float, pictures: tuple[int, ...]) -> Get
 
 
 def neurons(fields: Fields) -> GetConfig:
-    """Returns `get_config` of the neurons of a two-layer network on two classes of images.
-
-    Its variants are full, small (fewer seeds) and quick (tests).
-
-    Args:
-        fields: the figure's own: title, data set, initial scale, clusters.
-    """
+    """Returns `get_config` of the neurons of a two-layer network on two classes of images."""
     small = {"sweep.seed": (0, 1)}
     return configurations(weight_clouds.SETTINGS, fields, small=small, quick=_QUICK_NEURONS)
 
@@ -161,15 +144,9 @@ _QUICK_STUDENTS = {
 def resnet_students(
     fields: Fields, *, teacher: int, student: int, small: Fields | None = None
 ) -> GetConfig:
-    """Returns `get_config` of one panel of figures 22 and 23: ResNet students on images.
+    """Returns `get_config` of one panel of figures 22 and 23: ResNet(m) students on images.
 
-    Its variants are full, small (2,000 images) and quick (tests).
-
-    Args:
-        fields: the panel's own: title, data set, injected inputs, their shares.
-        teacher: m of the teacher ResNet(m).
-        student: m of the students.
-        small: further fields that its small variant changes.
+    `teacher` and `student` are their m; `small` has further fields of the small variant.
     """
     own = {
         "model": "resnet",

@@ -20,8 +20,7 @@ from lsa_jax.experiments.growing.families import (
     STRATEGIES,
     spread_over_noise,
 )
-from lsa_jax.reporting.claims import Claim, Condition, decide
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, Condition, decide, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import SCALES, Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, value

@@ -2,13 +2,11 @@
 
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jaxtyping import Array
@@ -21,7 +19,8 @@ from lsa_jax.data.resizing import resize
 from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Outcome, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Outcome, Progress, with_last_measures, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split
 
@@ -38,11 +37,11 @@ class DigitsTask(NamedTuple):
     test: Dataset
 
 
-def _key(config: ml_collections.ConfigDict) -> str:
+def _key(config: Config) -> str:
     return json.dumps(config.data.to_dict(), sort_keys=True)
 
 
-def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTask:
+def _read(config: Config, data_dir: Path | None) -> DigitsTask:
     data = config.data
     _place(config)  # refuses an image that does not fit, before training
     sizes = {"num_train": data.num_train, "num_test": data.num_test}
@@ -66,19 +65,17 @@ def task_of(point: Point, data: dict[str, DigitsTask]) -> DigitsTask:
     return data[_key(point.config)]
 
 
-def data_key(config: ml_collections.ConfigDict) -> Array:
+def data_key(config: Config) -> Array:
     """Returns the key that draws places and backgrounds of a point's seed."""
     return jax.random.fold_in(jax.random.key(config.seed), _DATA)
 
 
-def _place(config: ml_collections.ConfigDict) -> Composition:
+def _place(config: Config) -> Composition:
     data = config.data
     return Composition(data.image_size, data.background_size, "random_corner", "gaussian")
 
 
-def compose(
-    config: ml_collections.ConfigDict, which: int, part: Dataset, key: Array, index: Array
-) -> Dataset:
+def compose(config: Config, which: int, part: Dataset, key: Array, index: Array) -> Dataset:
     """Places examples on their backgrounds: a function of (seed, split, example) alone."""
     own, images_of = jax.random.fold_in(key, which), part.inputs[index]
     noise = config.data.noise
@@ -86,29 +83,24 @@ def compose(
     return Dataset(composed, part.targets[index])
 
 
-def whole(config: ml_collections.ConfigDict, which: int, part: Dataset) -> Dataset:
+def whole(config: Config, which: int, part: Dataset) -> Dataset:
     """Returns a point's whole split on its backgrounds."""
     return compose(config, which, part, data_key(config), jnp.arange(len(part.targets)))
 
 
 def _fetch(
-    config: ml_collections.ConfigDict,
-    which: int,
-    part: Dataset,
-    replica: dict[str, Any],
-    index: Array,
-    epoch: Array,
+    config: Config, which: int, part: Dataset, replica: dict[str, Any], index: Array, epoch: Array
 ) -> Dataset:
     del epoch  # backgrounds stay as they are
     return compose(config, which, part, replica["data_key"], index)
 
 
-def source(config: ml_collections.ConfigDict, which: int, part: Dataset) -> training.Source:
+def source(config: Config, which: int, part: Dataset) -> training.Source:
     """Returns a split as a source of batches; a replica has its `data_key`."""
     return training.Source(part, len(part.targets), functools.partial(_fetch, config, which))
 
 
-def build(config: ml_collections.ConfigDict) -> Model:
+def build(config: Config) -> Model:
     """Returns a point's network; equal settings share one, and so its programs."""
     size = {"cnn": "channels", "mlp": "widths"}[config.model.name]
     own = {size: config.model[size], "parameterization": config.parameterization}
@@ -120,37 +112,28 @@ def _build(name: str, width_factor: int, **settings: Any) -> Model:
     return models.MODELS[name](width_factor, NUM_CLASSES, **settings)
 
 
-def run_key(config: ml_collections.ConfigDict) -> jax.Array:
+def run_key(config: Config) -> jax.Array:
     """Returns the key of a point's training."""
     return jax.random.fold_in(jax.random.key(config.seed), _RUN)
 
 
-def initial(config: ml_collections.ConfigDict, model: Model, task: DigitsTask) -> Any:
+def initial(config: Config, model: Model, task: DigitsTask) -> Any:
     """Returns the parameters that a point's training starts from."""
     return model.init(init_key(run_key(config)), input_shape(config, task))
 
 
-def input_shape(config: ml_collections.ConfigDict, task: DigitsTask) -> tuple[int, ...]:
+def input_shape(config: Config, task: DigitsTask) -> tuple[int, ...]:
     """Returns the shape of one composed image."""
     side = config.data.background_size
     return (side, side, task.train.inputs.shape[-1])
 
 
 def optimizer_of(
-    config: ml_collections.ConfigDict,
-    model: Model,
-    task: DigitsTask,
-    rate: Any,
-    frozen: tuple[str, ...] = (),
+    config: Config, model: Model, task: DigitsTask, rate: Any, frozen: tuple[str, ...] = ()
 ) -> optax.GradientTransformation:
     """Returns the optimiser of a point, with the factors of its parameterisation.
 
-    Args:
-        config: the point's.
-        model: the trained one.
-        task: its data.
-        rate: at the end of the warm-up; may be traced.
-        frozen: parts of the model's parameters that are not trained.
+    The rate, at the end of the warm-up, may be traced; frozen parameters are not trained.
     """
     schedule = training.make_schedule(
         config.schedule,
@@ -169,7 +152,7 @@ def train(
     task: DigitsTask,
     rates: list[float],
     directory: Path,
-    progress: Callable[[float], None],
+    progress: Progress,
     *,
     output_scale: float | None,
     measures: tuple[str, ...],
@@ -185,9 +168,6 @@ def train(
         output_scale: alpha, which trains alpha (f - f_0), see `models.scaled`; infinite for the
             linearisation, None trains f.
         measures: of the network, see `training.measures`.
-
-    Returns:
-        An outcome a point; failed where a loss was not finite.
     """
     config = group[0].config
     model, frozen = (network := build(config)), ()

@@ -11,16 +11,9 @@ class Retained(NamedTuple):
 
 
 class Published(NamedTuple):
-    """Results of a recursive feature machine in another code base.
+    """Test accuracies, before any update and after each, of a recursive feature machine elsewhere.
 
-    Attributes:
-        percent: test accuracy before any update, after one, and so on.
-        num_train: training images.
-        num_test: test images.
-        classes: number of classes.
-        matrix_seconds: time of the kernel matrix of the training images; None where it is not
-            worth a comparison.
-        source: repository and file.
+    `matrix_seconds` is the time of the kernel matrix of the training images, if worth comparing.
     """
 
     percent: tuple[float, ...]

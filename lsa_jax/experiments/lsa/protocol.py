@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.variants import configurations
 
 _Fields = Mapping[str, Any]
@@ -78,13 +77,11 @@ _WHOLE_MNIST = {
 }
 
 
-def figure4(fields: _Fields, **smaller: _Fields) -> Callable[[str], ml_collections.ConfigDict]:
+def figure4(fields: _Fields, **smaller: _Fields) -> Callable[[str], Config]:
     """Returns `get_config` of a panel of figure 4.
 
-    Args:
-        fields: the panel's own: title, data set, task, background, placement.
-        **smaller: further variants; by default small and medium (for two CPU cores) and quick (for
-            tests), at zero and the highest noise.
+    By default its variants are small and medium (for two CPU cores) and quick (for tests), at zero
+    and the highest noise.
     """
     noise = _SIGMAS if fields["data.background"] == "gaussian" else _INTENSITIES
     ends = {"sweep.noise": (noise[0], noise[-1])}
@@ -94,14 +91,10 @@ def figure4(fields: _Fields, **smaller: _Fields) -> Callable[[str], ml_collectio
     return configurations(SETTINGS, {**_FIGURE4, "sweep.noise": noise, **fields}, **smaller)
 
 
-def whole_mnist(
-    fields: _Fields, small: _Fields | None = None
-) -> Callable[[str], ml_collections.ConfigDict]:
+def whole_mnist(fields: _Fields, small: _Fields | None = None) -> Callable[[str], Config]:
     """Returns `get_config` of figure 6's infinite NTK on all of MNIST, half a matrix on disk.
 
-    Args:
-        fields: title, background, solver.
-        small: the fields that "small" changes; None means 10,000 images.
+    `small` has the fields of that variant; None means 10,000 images.
     """
     quick = {"data.num_train": 200, "data.num_test": 100}
     if fields.get("ntk_infinite.solver") == "nystrom":

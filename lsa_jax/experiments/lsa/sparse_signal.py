@@ -12,10 +12,15 @@ from numpy.typing import ArrayLike
 from lsa_jax.checks import integer, number, require
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.streams import Sample
 
 # How far the features' inner products may be from those of orthonormal vectors.
 _ORTHONORMAL_TOLERANCE = 1e-5
+
+
+class Sample:
+    """Random streams of a sample's key: noise, the signal's row, number and order of signs."""
+
+    NOISE, ROW, COUNT, ORDER = range(4)
 
 
 class SparseSignal(NamedTuple):
@@ -35,11 +40,7 @@ class SparseSignal(NamedTuple):
 
 
 def noise_std(k: int, noise_scale: float | Float[Array, ""]) -> float | Float[Array, ""]:
-    """Returns sigma = noise_scale * log(k) / sqrt(k) (natural logarithm).
-
-    Args:
-        k: number of noise rows.
-        noise_scale: 1 is the paper's setting.
+    """Returns sigma = noise_scale * log(k) / sqrt(k) (natural logarithm); the paper's scale is 1.
 
     Source: Karp et al. (2021), section 3. The sigma = 1 in the caption of figure 3 is this scale.
     """
@@ -116,13 +117,8 @@ def sample(key: Key[Array, ""], num_examples: int, distribution: SparseSignal) -
     With m features it is sum_i alpha_i w*_i, and y is the sign of sum_i alpha_i. Our law of alpha:
     independent fair signs over sqrt(m), given that their sum is not zero.
 
-    Args:
-        key: a function of it and the other arguments alone.
-        num_examples: n, 1 or more.
-        distribution: made by `sparse_signal`.
-
     Returns:
-        Inputs [n, k + 1, d] and targets [n], -1.0 or 1.0.
+        Inputs [n, k + 1, d] and targets [n], -1.0 or 1.0, a function of the arguments alone.
 
     Raises:
         InputError: num_examples is below 1.
@@ -157,7 +153,7 @@ def sample_unaligned(
     a multiple of d it would be `sample`.
 
     Args:
-        key: a function of it and the other arguments alone.
+        key: of these examples alone.
         num_examples: n, 1 or more.
         distribution: made by `sparse_signal`, with one feature and no fixed signal row.
         stride: from 1 to d.

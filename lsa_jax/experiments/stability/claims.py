@@ -14,8 +14,7 @@ import numpy as np
 from lsa_jax.experiments.stability.fits import LEAST_PAIRS, RANGES, exponent, fall
 from lsa_jax.experiments.stability.samples import QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import above_chance, fitted, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, fitted, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample
 from lsa_jax.reporting.statistics import minus

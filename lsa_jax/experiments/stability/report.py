@@ -24,8 +24,7 @@ from lsa_jax.experiments.stability.fits import (
 from lsa_jax.experiments.stability.samples import MEASURES, QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step, sweep
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.conditions import FITTED
+from lsa_jax.reporting.claims import FITTED, decide_all
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs

@@ -9,7 +9,7 @@ from typing import Any
 import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.reporting.measure_names import OF_WEIGHTS
+from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.sweep.fields import (
     Field,
     Rule,

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import shown, unless_refuted
+from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic
 from lsa_jax.reporting.statistics import value

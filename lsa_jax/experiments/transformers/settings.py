@@ -8,7 +8,7 @@ import scipy.special
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.reporting.measure_names import OF_ANY
+from lsa_jax.reporting.courses import OF_ANY
 from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
 
 # Swept fields of each question, besides cases and seeds.

@@ -6,7 +6,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning import dictionary
-from lsa_jax.experiments.feature_learning.streams import Learning
+from lsa_jax.experiments.feature_learning.learning.tasks import Learning
 
 RELEVANT = np.array([1, 4, 6])
 IS_RELEVANT = np.isin(np.arange(8), RELEVANT)

@@ -4,17 +4,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_sweeps import maker
+from small_sweeps import maker, swept
 
 from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.input_structure import experiment, tasks
-from lsa_jax.experiments.feature_learning.input_structure.experiment import teacher_loss
+from lsa_jax.experiments.feature_learning.input_structure import experiment
+from lsa_jax.experiments.feature_learning.input_structure.experiment import (
+    Inputs,
+    Material,
+    load,
+    mix,
+    teacher_loss,
+)
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
-from lsa_jax.experiments.feature_learning.input_structure.tasks import Inputs, Material, load, mix
 from lsa_jax.models.model import Model
 from lsa_jax.reporting import files, outcomes
-from lsa_jax.sweep.run import run_sweep
 
 TINY = {
     "data.dataset": "digits",
@@ -98,7 +102,7 @@ def test_injected_pictures_are_standardised_as_the_labelled_images_and_come_agai
         )
         for name, parts in (("cifar10", labelled), ("tiny_imagenet", pictures))
     }
-    monkeypatch.setattr(tasks.images, "load", lambda name, data_dir: sets[name])
+    monkeypatch.setattr(experiment.images, "load", lambda name, data_dir: sets[name])
     fields = {"data__dataset": "cifar10", "data__injected": "tiny_imagenet"}
     points = make(**fields, data__num_train=20, data__num_test=9)[1]
     (material,) = load(points, None).values()
@@ -179,7 +183,7 @@ def test_a_student_s_targets_are_its_teacher_s_label_and_whether_inputs_are_inje
 def finished(tmp_path_factory):
     config, points = make()
     folder = tmp_path_factory.mktemp("structure") / "out"
-    return points, folder, run_sweep(config, points, folder, data_dir=None, command=["test"])
+    return points, folder, swept(config, points, folder)
 
 
 def test_accuracies_of_parts_add_up_to_that_of_the_mixture(finished):

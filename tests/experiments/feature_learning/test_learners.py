@@ -10,8 +10,7 @@ import scipy.stats
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning import learners
-from lsa_jax.experiments.feature_learning.learning.tasks import make_law, make_task
-from lsa_jax.experiments.feature_learning.streams import Learning
+from lsa_jax.experiments.feature_learning.learning.tasks import Learning, make_law, make_task
 from lsa_jax.training import make_optimizer
 
 

@@ -1,18 +1,14 @@
 """Sweeps of learned and fixed features: groups, evaluations, outcomes, resuming, pictures."""
 
-import functools
-
-import jax
 import numpy as np
-import pandas as pd
 import pytest
+from small_sweeps import swept
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.learning import experiment, learners, settings
+from lsa_jax.experiments.feature_learning.learning import learners, settings
 from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
-from lsa_jax.experiments.feature_learning.learning.tasks import make_task
+from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.reporting import outcomes
-from lsa_jax.sweep.run import run_sweep
 from lsa_jax.training import segments
 
 
@@ -26,11 +22,12 @@ def finished(make, tmp_path_factory):
         memorise__epochs=2,
     )
     folder = tmp_path_factory.mktemp("learning") / "out"
-    return points, folder, run_sweep(config, points, folder, data_dir=None, command=["test"])
+    results = swept(config, points, folder)
+    return points, folder, results, make_report(config, results, folder)
 
 
 def test_runs_of_a_seed_keep_outcomes_on_its_test_set_and_have_its_settings(finished):
-    points, folder, results = finished
+    points, folder, results, _ = finished
     assert (results["status"] == "ok").all() and len(results) == 8
     kept = outcomes.read(folder, results["id"])
     for point, row in zip(points, results.to_dict("records"), strict=True):
@@ -41,13 +38,11 @@ def test_runs_of_a_seed_keep_outcomes_on_its_test_set_and_have_its_settings(fini
     assert [len(names) for names in tests] == [1, 1] and tests[0] != tests[1]
 
 
-def test_a_sweep_writes_the_table_the_curves_and_the_pictures(finished):
-    _, folder, results = finished
-    for name in ("curves.png", "weights.svg", "weights.csv", "report.md", "measures.png"):
-        assert (folder / name).stat().st_size > 0
+def test_networks_are_measured_and_pictured_at_the_start_and_after_each_first_step(finished):
+    *_, results, report = finished
     network = results[results["learner"] == "network"]
     assert (network["kernel_distance"] > 0).all() and (network["weight_movement/w"] > 0).all()
-    pictures = pd.read_csv(folder / "weights.csv")
+    pictures = report.extra_tables["weights"]
     assert set(pictures["picture"]) == {0, 1, 2}
     assert (pictures["kind"] == "mark").sum() == 3 * 2
 
@@ -66,7 +61,7 @@ def test_a_run_goes_on_after_a_kill_with_the_same_numbers(make, finished, tmp_pa
         EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     monkeypatch.undo()
     found = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    _, folder, results = finished
+    _, folder, results, _ = finished
     rows = results[results["learner"] == "network"]
     for name in ("test_accuracy", "batch_loss", "cosine", "kernel_distance"):
         assert [outcome.metrics[name] for outcome in found] == list(rows[name])
@@ -98,27 +93,6 @@ def test_runs_whose_loss_is_not_finite_have_failed_where_they_stopped(make, tmp_
 def test_runs_are_measured_as_often_however_many_steps_they_take(make, learner, every, expected):
     own = {"sweep__learner": (learner,), "eval_every": every, "memorise__epochs": 8}
     assert evaluation_steps(make(**own)[1][0].config) == expected
-
-
-def test_pictures_are_of_the_first_run_with_its_weights_outside_of_the_patterns(make, monkeypatch):
-    config = make()[1][0].config
-    replica = learners.make_replica(config, make_task(config))
-    _, idle = jax.jit(functools.partial(learners.initial_params, config))(replica)
-    assert idle.shape == (4, 12)  # of 12 dimensions 8 are patterns
-    stages, seen = [], {}
-    for scale in (1.0, 0.5, 0.0):
-        params = {"w": np.random.default_rng(0).normal(size=(2, 8, 12))}
-        stages.append(learners.LearnerState(params, None, None, np.array([scale, 9.0])))
-    names = ("steps", "weights", "marks")
-    monkeypatch.setattr(
-        experiment, "picture_rows", lambda *given: seen.update(zip(names, given, strict=True)) or []
-    )
-    experiment._picture(config, replica, stages)
-    for weights, stage in zip(seen["weights"], stages, strict=True):
-        expected = np.concatenate([stage.params["w"][0], stage.idle_scale[0] * idle]).T
-        np.testing.assert_allclose(weights, expected, rtol=1e-6)
-    truth = np.concatenate([np.asarray(replica.direction), np.zeros(4)])
-    np.testing.assert_allclose(seen["marks"], [truth, -truth])
 
 
 def test_seeds_and_rates_of_fixed_features_run_together_and_learners_apart(make):

@@ -1,7 +1,5 @@
 """Claims and report on learned and fixed features, from made-up results."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +14,7 @@ from lsa_jax.experiments.feature_learning.learning.claims import (
 from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS, planned
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 
@@ -175,10 +174,8 @@ def test_tables_have_the_paper_s_numbers_and_ours_and_other_settings_have_their_
     picture = {"places": [[0.1, 0.2]], "marks": [[0.5, 0.6]], "nearest": [0]}
     course = [{"step": step, "test_accuracy": 0.5 + 0.1 * step} for step in (0, 4)]
     for place, run in enumerate(results["id"]):
-        folder = tmp_path / "runs" / run
-        folder.mkdir(parents=True)
         rows = course + [{"picture": step, **picture} for step in (0, 1, 2)] * (place == 0)
-        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files.write_run(tmp_path, run, {"id": run, "status": "ok"}, rows)
     report = make_report(config, results, tmp_path)
     main, rates, first, updates, weights = (table.set_index("") for _, table in report.tables)
     cells = ["100", "100.00 ± 0.00", "100", "60.05 ± 0.07", "0.997", "0.5005 ± 0.0007"]

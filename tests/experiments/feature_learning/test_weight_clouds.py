@@ -7,21 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from small_sweeps import maker
+from small_sweeps import maker, swept
 
 from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.learners import batch_rows
-from lsa_jax.experiments.feature_learning.streams import WeightClouds
 from lsa_jax.experiments.feature_learning.weight_clouds import experiment
-from lsa_jax.experiments.feature_learning.weight_clouds.claims import make_claims
-from lsa_jax.experiments.feature_learning.weight_clouds.experiment import CloudState
-from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
+from lsa_jax.experiments.feature_learning.weight_clouds.experiment import CloudState, WeightClouds
+from lsa_jax.experiments.feature_learning.weight_clouds.report import make_claims, make_report
 from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.sweep.run import run_sweep
 from lsa_jax.training import make_optimizer
 
 TINY = {
@@ -148,12 +145,14 @@ def finished(tmp_path_factory):
     names = ("kernel_distance", "weight_movement")
     config, points = make(measures=names, measured_examples=16, sweep__init_std=(0.1, 0.5))
     folder = tmp_path_factory.mktemp("clouds") / "out"
-    return config, folder, run_sweep(config, points, folder, data_dir=None, command=["test"])
+    return config, folder, swept(config, points, folder)
 
 
 def test_a_run_has_the_measures_of_its_last_step_and_its_start(finished, tmp_path):
-    _, folder, results = finished
+    config, folder, results = finished
     assert (results["status"] == "ok").all() and len(results) == 4
+    figures = make_report(config, results, folder).figures
+    assert [len(figures[name]().axes) for name in ("weights", "weights_0.5")] == [3, 3]
     for row in results.to_dict("records"):
         course = [r for r in files.read_metrics(folder, row["id"]) if "step" in r]
         assert [r["step"] for r in course] == [0, 2, 5]
@@ -176,20 +175,6 @@ def test_a_network_that_diverges_has_failed(tmp_path):
     points = make(learning_rate=1e30, loss="hinge")[1]
     for outcome in experiment.run(points, None, tmp_path, lambda fraction: None):
         assert outcome.status == "failed" and "not finite" in outcome.message
-
-
-def test_the_table_has_a_row_a_scale_and_step_and_each_scale_a_picture(finished):
-    config, folder, results = finished
-    report = make_report(config, results, folder)
-    ((_, table),) = report.tables
-    assert table["initial scale"].tolist() == ["0.1"] * 3 + ["0.5"] * 3
-    assert table["step"].tolist() == [0, 2, 5] * 2
-    final = results.loc[results["init_std"] == 0.5, "silhouette"]
-    assert table["silhouette"].iloc[-1] == f"{final.mean():.3f} ± {final.std():.3f}"
-    assert list(report.figures) == ["weights", "weights_0.5"]
-    for name in report.figures:
-        assert len(report.figures[name]().axes) == 3
-        assert report.extra_tables[name]["picture"].unique().tolist() == [0, 2, 5]
 
 
 def decided(fields, values, **columns):

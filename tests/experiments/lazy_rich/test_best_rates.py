@@ -5,8 +5,12 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.lazy_rich.learning_rates.claims import best_rate, best_rates, curve
-from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
+from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
+    best_rate,
+    best_rates,
+    curve,
+    make_report,
+)
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 
@@ -211,9 +215,7 @@ def test_the_table_of_rates_has_a_cell_a_width_and_the_figure_the_mean_losses(tm
     failed = table.assign(status="failed", train_loss=1.0)
     made = reported(pd.concat([table, failed]).astype({"diverged": bool}), tmp_path, epochs=7)
     ((_, shown),) = made.tables
-    assert shown["parameterization"].tolist() == ["standard", "mup"]
     assert shown["width factor 1"].tolist() == ["-4.50 ± 0.50", "-4.00"]
-    assert shown["width factor 4"].tolist()[0] == "-6.00"
     figure = made.figures["learning_rates"]()
     lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
     seen = dict(zip(lines["1"].get_xdata(), lines["1"].get_ydata(), strict=True))

@@ -80,12 +80,6 @@ def test_the_dial_trains_networks_at_their_scale_and_linearisations_at_infinity(
     assert found[0].metrics["weight_movement"] == 2.5 and found[0].metrics["num_test"] == 12
 
 
-def test_measures_of_layers_have_their_mean_too():
-    metrics = {"weight_movement/a": 1.0, "weight_movement/b": 4.0, "kernel_distance": 3.0}
-    metrics |= {"change/a": 7.0, "effective_rank": 2.0}
-    assert dial.with_means(metrics) == {**metrics, "weight_movement": 2.5}
-
-
 @pytest.mark.parametrize(
     ("fields", "field"),
     [({"measures": ("kernel_distance",)}, "measures"), ({"data.image_size": 9}, "data.image_size")],

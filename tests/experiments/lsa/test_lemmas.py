@@ -1,18 +1,16 @@
 """Lemmas 1 to 3: the numbers they bound, their thresholds, and the report of a sweep."""
 
-import json
 import math
 
 import pandas as pd
 import pytest
+from small_sweeps import swept
 
-from lsa_jax.experiments.lsa.lemmas.claims import make_claims
-from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas
+from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas, make_claims
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 
 K = 1000
@@ -143,21 +141,21 @@ def test_runs_that_did_not_arrive_or_did_not_run_are_marked_so():
     assert {claim.status for claim in decided(none.assign(status="failed"))} == {"not run"}
 
 
-def test_a_sweep_writes_table_trajectories_and_figure(tmp_path):
+def test_a_flow_is_followed_to_the_error_and_its_trajectory_is_reported(tmp_path):
     fields = {"noise_scale": 0.35, "target_error": 0.1, "sweep.k": (64, 512)}
     config = set_fields(SETTINGS.default_config(), fields)
     points = make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
     assert EXPERIMENT.groups(points) == [[point] for point in points]
     assert all(EXPERIMENT.on_host(point.config) for point in points)
-    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
+    results = swept(config, points, tmp_path / "out")
     assert results["reached"].all()
     assert results["test_error"].tolist() == pytest.approx([0.1, 0.1], abs=1e-5)
-    claims = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert {claim["status"] for claim in claims[:3]} == {"condition not met"}
-    table = pd.read_csv(tmp_path / "out" / "trajectories.csv")
+    report = EXPERIMENT.report(config, results, tmp_path / "out")
+    assert {claim.status for claim in report.claims[:3]} == {"condition not met"}
+    table = report.extra_tables["trajectories"]
     assert table.columns[0] == "k" and set(table["k"]) == {64, 512}
     for name in ("w_dot_wstar", "b", "time"):  # where the flow ends
         assert results[name].tolist() == pytest.approx(table.groupby("k")[name].last().tolist())
     assert (table.groupby("k")["time"].diff().dropna() > 0).all()
-    assert "is reached from k = 64 on" in (tmp_path / "out" / "report.md").read_text()
-    assert (tmp_path / "out" / "lemmas.svg").stat().st_size > 0
+    assert "is reached from k = 64 on" in report.notes[0]
+    assert len(report.figures["lemmas"]().axes) == 3

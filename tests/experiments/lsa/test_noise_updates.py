@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,9 +50,6 @@ def test_every_update_stands_beside_the_published_one_and_others_at_update_0():
     assert rows.loc[MACHINE].tolist() == expected
     assert rows.loc[NETWORK].tolist() == ["70.00", "", "", ""]  # one of two failed
     assert rows.loc["published"].tolist() == [f"{p:.1f}" for p in PUBLISHED[ITEM].percent]
-    (_, times) = found.tables[1]
-    assert times["seconds"].tolist()[0] == "4.0" and times["images"].tolist() == [4000, 4000]
-    assert PUBLISHED[ITEM].source in found.notes[1]
 
 
 @pytest.mark.parametrize(
@@ -113,17 +109,6 @@ def test_intervals_count_the_test_images_of_both():
     assert stars.high - stars.low < 0.2 < images.high - images.low
 
 
-def test_the_figure_has_accuracies_by_update_the_others_level_and_the_published():
-    fine = machine([(0.5, 0.55, 0.6, 0.65), (0.52, 0.57, 0.6, 0.63)])
-    network = fine.assign(learner="network", test_accuracy=[0.7, 0.72])
-    figure = report(pd.concat([fine, network])).figures["updates"]()
-    lines = {line.get_label(): np.array(line.get_ydata()) for line in figure.axes[0].lines}
-    plt.close(figure)
-    np.testing.assert_allclose(lines[MACHINE], [51, 56, 60, 64])
-    np.testing.assert_allclose(lines[NETWORK], [71, 71])
-    np.testing.assert_allclose(lines["published"], PUBLISHED[ITEM].percent)
-
-
 def curve(learner, accuracies, num_train):
     columns = {"learner": learner, "num_train": num_train, "test_accuracy": accuracies}
     table = pd.DataFrame(columns | {"seed": range(len(accuracies)), "status": "ok"})
@@ -149,7 +134,5 @@ def test_a_learning_curve_has_a_column_a_number_of_examples():
     rows = table.set_index("series")
     assert rows.loc[NETWORK].tolist() == ["31.00 ± 1.41", "91.00 ± 1.41"]
     assert rows.loc[LEARNERS["ntk_finite"].label].tolist() == ["", "41.00 ± 1.41"]
-    assert table["series"].tolist()[0] == LEARNERS["ntk_trained"].label  # as they came
-    assert measured["num_train"].tolist() == [2000, 10_000]
     assert [float(cell.split()[0]) for cell in measured["kernel_distance"]] == [0.25, 0.5]
     assert found.notes[0].startswith("Answer: ") and "1,000 test images of 10" in found.notes[1]

@@ -5,19 +5,16 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.stats
 
 from lsa_jax.experiments.lsa.signal import networks
-from lsa_jax.experiments.lsa.signal.gradients import Params
+from lsa_jax.experiments.lsa.signal.networks import Params
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
-from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT
+from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT, SignalDynamics
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 
 SAMPLERS = ("shortcut", "plain")
@@ -168,20 +165,6 @@ def test_points_that_share_a_program_form_a_group():
     points = make(sweep_seed=(0, 1), sweep_noise_scale=(0.5, 1.0))
     larger = make(k=30)
     assert EXPERIMENT.groups(points + larger) == [points, larger]
-
-
-def test_a_sweep_writes_the_trajectories_and_the_figure(tmp_path):
-    config = configure(sweep_seed=(0, 1), sweep_noise_scale=(0.5, 1.0))
-    points = make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
-    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
-    assert len(results) == 4 and (results["status"] == "ok").all()
-    table = pd.read_csv(tmp_path / "out" / "trajectories.csv")
-    wanted = {"step", "w_dot_wstar", "w_perp_norm", "b", "ratio", "test_accuracy"}
-    assert wanted | {"seed", "noise_scale", "status"} <= set(table) and len(table) == 4 * 4
-    assert (tmp_path / "out" / "signal_dynamics.svg").stat().st_size > 0
-    assert len(json.loads((tmp_path / "out" / "report.json").read_text())) == 2 * 5
-    row = table[(table["seed"] == 1) & (table["noise_scale"] == 0.5)].iloc[-1]
-    assert row["b"] == pytest.approx(results.set_index("id")["b"]["noise_scale=0.5-seed=1"])
 
 
 def test_runs_with_extensions_have_measures_of_their_own(tmp_path):

@@ -11,14 +11,15 @@ import pytest
 import scipy.stats
 
 from lsa_jax.experiments.lsa.patch_cnn import soft_threshold
-from lsa_jax.experiments.lsa.signal.gradients import Params, soft_threshold_slopes
 from lsa_jax.experiments.lsa.signal.networks import (
     ONE_FILTER,
     TWO_FILTERS,
+    Params,
     TwoFilters,
     draw_examples,
     make_sampler,
     signal_vector,
+    soft_threshold_slopes,
     spread_features,
     two_filters,
 )

@@ -10,15 +10,16 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from lsa_jax.experiments.lsa.signal import population
-from lsa_jax.experiments.lsa.signal.descent import (
+from lsa_jax.experiments.lsa.signal.population import (
     PopulationState,
     flow_to_target,
     measure,
+    misclassification,
+    population_gradient,
     population_step,
     population_trajectory,
     typical_start,
 )
-from lsa_jax.experiments.lsa.signal.population import misclassification, population_gradient
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 
 # (c, o, b, sigma, k): thresholds of both signs, few and many rows, an output that is often 0.

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.lsa.noise_curves import verdict
-from lsa_jax.experiments.lsa.noise_curves.report import make_report
+from lsa_jax.experiments.lsa.noise_curves.report import lazy_or_rich, make_report
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
@@ -28,7 +27,7 @@ def table_of(accuracy, *, c=0.8, seeds=3, num_test=10_000, spread=1e-6):
 
 def judged(table, planned=None):
     planned = table[["learner", "seed"]].to_dict("records") if planned is None else planned
-    return verdict.decide(Runs.of(planned, table))
+    return lazy_or_rich(Runs.of(planned, table))
 
 
 def accuracies(network, trained, fixed=0.7):

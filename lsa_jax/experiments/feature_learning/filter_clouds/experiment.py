@@ -5,14 +5,11 @@ the filters of each block before, during and after training; and cosines between
 the first steps, of the filter nearest to a cluster's centre.
 """
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jaxtyping import Array, Float
@@ -24,10 +21,10 @@ from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds.report import make_report
 from lsa_jax.experiments.feature_learning.networks import NUM_STAGES, last_filters, resnet18
 from lsa_jax.experiments.feature_learning.pictures import picture_rows, spherical_means, unit_rows
-from lsa_jax.experiments.feature_learning.streams import FilterClouds
 from lsa_jax.models import Model
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import epoch_order, init_key
 
@@ -47,7 +44,7 @@ def load(points: list[Point], data_dir: Path | None) -> TaskData:
     return task._replace(train=train, test=test)
 
 
-def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+def _optimizer(config: Config) -> optax.GradientTransformation:
     return training.make_optimizer(
         "momentum",
         config.learning_rate,
@@ -56,8 +53,8 @@ def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformatio
     )
 
 
-def _run_key(config: ml_collections.ConfigDict) -> Array:
-    return jax.random.fold_in(jax.random.key(config.seed), FilterClouds.RUN)
+def _run_key(config: Config) -> Array:
+    return jax.random.fold_in(jax.random.key(config.seed), 0)
 
 
 def _train_to(
@@ -66,7 +63,7 @@ def _train_to(
     data: TaskData,
     epochs: int,
     directory: Path,
-    progress: Callable[[float], None],
+    progress: Progress,
 ) -> tuple[Any, training.History]:
     """Trains a group's networks for some epochs from the start.
 
@@ -89,7 +86,7 @@ def _train_to(
     )
 
 
-def _batch(config: ml_collections.ConfigDict, num_examples: int, step: int) -> np.ndarray:
+def _batch(config: Config, num_examples: int, step: int) -> np.ndarray:
     """Returns the examples that training takes in a step, counted from 0."""
     per_epoch = -(-num_examples // config.batch_size)
     order = epoch_order(_run_key(config), step // per_epoch, num_examples)
@@ -97,9 +94,7 @@ def _batch(config: ml_collections.ConfigDict, num_examples: int, step: int) -> n
     return np.asarray(order)[first : first + config.batch_size]
 
 
-def mean_gradients(
-    config: ml_collections.ConfigDict, model: Model, data: Dataset
-) -> list[Float[np.ndarray, "3 _ _"]]:
+def mean_gradients(config: Config, model: Model, data: Dataset) -> list[Float[np.ndarray, "3 _ _"]]:
     """Returns mean gradients of the last filters of each block over thirds of the first steps.
 
     The steps are those of `_train_to`: the same start, batches and updates.
@@ -163,9 +158,7 @@ def nearest_clusters(
 
 
 def _measure(
-    config: ml_collections.ConfigDict,
-    stages: list[Any],
-    gradients: list[Float[np.ndarray, "3 _ _"]],
+    config: Config, stages: list[Any], gradients: list[Float[np.ndarray, "3 _ _"]]
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Returns a network's numbers, and the pictures of its blocks at each epoch."""
     metrics: dict[str, float] = {}
@@ -196,15 +189,16 @@ def _measure(
     return metrics, pictures
 
 
-def run(
-    group: list[Point], data: TaskData, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: TaskData, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains the networks of a width together and measures their filters."""
     config = group[0].config
     model = resnet18(config.filters, 2, scale=config.init_scale)
     total, done, trained = sum(config.epochs), 0, []
     for epochs in config.epochs:
-        report = functools.partial(_report, progress, done, epochs, total + 1)
+
+        def report(fraction: float, before: int = done, own: int = epochs) -> None:
+            progress((before + fraction * own) / (total + 1))
+
         trained.append(_train_to(group, model, data, epochs, directory, report))
         done += epochs
     history, targets = trained[-1][1], data.test.targets
@@ -228,12 +222,6 @@ def run(
         return with_last_measures(found, history.measured)
 
     return with_test(map(outcome, range(len(group))), data.test)
-
-
-def _report(
-    progress: Callable[[float], None], done: int, epochs: int, total: int, fraction: float
-) -> None:
-    progress((done + fraction * epochs) / total)
 
 
 EXPERIMENT = Experiment(

@@ -5,7 +5,7 @@ optimiser, batch or augmentation; those below are ours.
 """
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.reporting.measure_names import OF_WEIGHTS
+from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.sweep.fields import (
     Field,
     Rule,

@@ -13,25 +13,35 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
+import pandas as pd
 import scipy.optimize
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.fixed_features.report import make_report
+from lsa_jax.experiments.feature_learning.fixed_features.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.learning import experiment
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS as NETWORK
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.networks import truncated_relu
-from lsa_jax.experiments.feature_learning.streams import FixedFeatures
+from lsa_jax.reporting import outcomes
+from lsa_jax.reporting.claims import Claim, decide_all, shown
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample
+from lsa_jax.reporting.statistics import accuracy, lowest, minus
+from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
 # The hinge is made smooth over this much of the margin, for L-BFGS.
 _BEND = 0.1
+# Random streams of the key of one set of features; the problem's are those of `learning.tasks`.
+_DIRECTIONS, _OFFSETS = 20, 21
 
 
 def network_point(point: Point) -> Point:
@@ -76,8 +86,8 @@ def random_features(
 
     def one(number: Array) -> tuple[Array, Array]:
         own = jax.random.fold_in(key, number)
-        w = jax.random.normal(jax.random.fold_in(own, FixedFeatures.DIRECTIONS), (d,)) / scale
-        offset_key = jax.random.fold_in(own, FixedFeatures.OFFSETS)
+        w = jax.random.normal(jax.random.fold_in(own, _DIRECTIONS), (d,)) / scale
+        offset_key = jax.random.fold_in(own, _OFFSETS)
         if kind == "neurons":
             return w, 0.4 * jax.random.normal(offset_key)
         return w, jax.random.uniform(offset_key, maxval=2 * jnp.pi)
@@ -122,9 +132,7 @@ def fit_hinge(
 
 
 def fit_best(
-    config: ml_collections.ConfigDict,
-    data: dict[str, Dataset],
-    make: Callable[[Array, float], Array],
+    config: Config, data: dict[str, Dataset], make: Callable[[Array, float], Array]
 ) -> Outcome:
     """Fits linear models by every scale and penalty and keeps the best on validation examples.
 
@@ -160,7 +168,7 @@ def fit_best(
     return Outcome({**best, "bound": max(bound, 0.0)}, history, outcomes=Outcomes(right))
 
 
-def _run_linear(group: list[Point], progress: Callable[[float], None]) -> list[Outcome]:
+def _run_linear(group: list[Point], progress: Progress) -> list[Outcome]:
     config, outcomes = group[0].config, []
     task, cut = make_task(network_point(group[0]).config), config.num_validation
     data = {
@@ -177,9 +185,7 @@ def _run_linear(group: list[Point], progress: Callable[[float], None]) -> list[O
     return with_test(outcomes, task.test)
 
 
-def _run_networks(
-    group: list[Point], directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def _run_networks(group: list[Point], directory: Path, progress: Progress) -> list[Outcome]:
     """Trains networks and measures them at the end on the linear models' test examples."""
     outcomes = []
     for found in experiment.run([network_point(p) for p in group], None, directory, progress):
@@ -192,9 +198,7 @@ def _run_networks(
     return outcomes
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains a case's networks as replicas, or fits the linear models of one seed."""
     del data
     if group[0].config.learner == "network":
@@ -202,9 +206,129 @@ def run(
     return _run_linear(group, progress)
 
 
-def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: Config) -> dict[str, Any]:
     own = () if config.learner == "network" else ("N",)
     return {name: config[name] for name in ("learner", "num_patterns", "k", "seed", *own)}
+
+
+# --- claims and report --------------------------------------------------------------------------
+
+
+def has_bound(d: float, k: float) -> bool:
+    """Whether theorem 2 is about a case; the settings accept odd k alone."""
+    return 3 < k <= d / 16
+
+
+def make_claims(config: Config) -> list[Claim]:
+    """Returns two claims a case: models are above their bound, and the network is above them."""
+    axes, claims = config.sweep, []
+    for d, k in axes.cases:
+        case = {"num_patterns": d, "k": k}
+        network = accuracy(learner="network", **case)
+        models = [
+            accuracy(learner=features, N=count, **case)
+            for features in axes.features
+            for count in axes.N
+        ]
+        gap = Claim(
+            item=f"points of test accuracy, network minus the best on fixed features, D = {d}, "
+            f"k = {k}",
+            statistic=lowest([minus(network, model) for model in models]),
+            above=0.0,
+            digits=2,
+        )
+        bound = Claim(
+            item="seeds in which models on fixed features have at least the hinge loss of "
+            f"their bound, where it is above 0, D = {d}, k = {k}",
+            paper="all (theorem 2)",
+            statistic=lambda runs, case=case: _respects_bound(runs.where(**case)),
+            every=True,
+            # Models above their bound are no lower bound where learned features do not help.
+            conditions=(shown(gap, "the network is better"),),
+        )
+        claims += [bound, gap] if has_bound(d, k) else [gap]
+    return claims
+
+
+def _respects_bound(runs: Runs) -> Sample:
+    """Returns 1 in seeds whose linear models are all above their bounds, else 0.
+
+    Models that are no better than the answer 0, whose hinge loss is 1, do not count: no bound
+    reaches it.
+    """
+    own = runs.where(learner=tuple({*runs.planned["learner"]} - {"network"}))
+    rows = own.finished
+    rows = rows[(rows["bound"] > 0) & (rows["norm"] > 0) & (rows["test_hinge"] < 1)]
+    holds = (rows["test_hinge"] >= rows["bound"]).astype(float)
+    return Sample(
+        holds.groupby(rows["seed"]).min(), lost=own.lost("test_hinge"), equal=own.equal_seeds()
+    )
+
+
+_LINES = {
+    "neurons": ("random neurons", PALETTE[2]),
+    "rbf": ("random features of an RBF", PALETTE[3]),
+}
+_COLUMNS = {
+    "test_accuracy": "test accuracy",
+    "train_accuracy": "train accuracy",
+    "test_hinge": "test hinge loss",
+    "norm": "norm B",
+    "bound": "bound of theorem 2",
+}
+
+
+def _table(fine: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row a case, kind of features and N; networks come last."""
+    rows = fine.sort_values("learner", key=lambda names: names == "network", kind="stable")
+    about = [has_bound(d, k) for d, k in zip(rows["num_patterns"], rows["k"], strict=True)]
+    rows = rows.assign(bound=rows["bound"].where(about))
+    groups = rows.groupby(["num_patterns", "k", "learner", "N"], sort=False, dropna=False)
+    table = groups[list(_COLUMNS)].agg(mean_and_spread).reset_index()
+    table["learner"] = table["learner"].replace("network", "learned (network)")
+    names = {"num_patterns": "D", "learner": "features"} | _COLUMNS
+    return table.rename(columns=names).astype({"N": object}).replace({"N": {np.nan: ""}})
+
+
+def _draw(fine: pd.DataFrame) -> Any:
+    """Draws test accuracy and hinge loss against N, one column of panels a case."""
+    cases = list(fine.groupby(["num_patterns", "k"]))
+    figure, axes = subplots(2, len(cases), 4.5, 3, sharex="col")
+    for column, ((d, k), rows) in zip(axes.T, cases, strict=True):
+        for name, (label, color) in _LINES.items():
+            own = rows[rows["learner"] == name]
+            for axis, measure in zip(column, ("test_accuracy", "test_hinge"), strict=True):
+                draw_mean(axis, own[measure], own["N"], color=color, label=label, marker="o")
+        level = rows.loc[rows["learner"] == "network", "test_accuracy"].mean()
+        column[0].axhline(level, color=PALETTE[0], ls="--", label="network")
+        column[0].set(title=f"D = {d}, k = {k}", ylabel="test accuracy", ylim=(0.45, 1.02))
+        column[1].set(xscale="log", xlabel="features, N", ylabel="test hinge loss")
+        column[0].legend(frameon=False, fontsize="small")
+    return figure
+
+
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the table, the claims and the figure of a sweep."""
+    # Networks alone have no columns of the linear models.
+    results = results.reindex(columns=results.columns.union(_COLUMNS, sort=False))
+    kept = outcomes.read(workdir, results["id"])
+    runs = Runs.of(SETTINGS.sweep(config), results, kept, fresh=True)
+    runs = runs.assign(num_test=config.num_test)
+    notes = [
+        "Means over seeds ± their standard deviation. Features are in [-1, 1] and drawn before the "
+        "examples; features of a smaller N are the first ones of a larger N. Models are fitted by "
+        f"the hinge loss (L-BFGS, {config.max_iterations} iterations at most), penalty and kernel "
+        "scale chosen on validation examples. The theorem is about the worst choice of relevant "
+        "patterns, and 3 < k <= D / 16; seeds draw them at random. Its bound is p0 (1 - sqrt(2 N) "
+        "B / 2^k); it is 0 where the norm makes it negative, and no bound then."
+    ]
+    return Report(
+        title=config.title,
+        tables=[("Linear models on N fixed features", _table(runs.finished))],
+        claims=decide_all(make_claims(config), runs),
+        figures={"fixed_features": functools.partial(_draw, runs.finished)},
+        notes=notes,
+    )
 
 
 EXPERIMENT = Experiment(

@@ -3,11 +3,9 @@
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), theorem 2, corollary 3 and appendix E.1.1.
 """
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.experiments.feature_learning.learning import settings
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field
 
 _SEED, _N = integer(0), integer(1)
 FEATURES = ("neurons", "rbf")
@@ -16,14 +14,12 @@ _CASE = tuple_of(integer(1))
 # Fields of the network's own experiment that this one has too.
 _NETWORK = ("m", "steps", "batch_size", "rate", "momentum", "eval_every")
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("What fixed features can represent", text(), "heading of the report"),
-    "learner": Field(
-        "neurons",
-        one_of("network", *FEATURES),
-        "a trained network; linear models on random neurons, or on random features of an RBF",
-    ),
+    "learner": Field("neurons", one_of("network", *FEATURES),
+        "a trained network; linear models on random neurons, or on random features of an RBF"),
     "seed": Field(0, _SEED, "draws the problem, the examples and the features"),
     # The parity mixture.
     "num_patterns": Field(100, integer(2), "D, patterns; inputs are in their span"),
@@ -34,16 +30,10 @@ FIELDS: dict[str, Field] = {
     "num_test": Field(10_000, integer(1), "fresh test examples"),
     # The features.
     "N": Field(100, _N, "number of features"),
-    "bandwidths": Field(
-        (0.5, 1.0, 2.0),
-        tuple_of(number(0, above=True), empty=False),
-        "rbf: scales of the kernel that are tried; inputs have a mean squared length of 1",
-    ),
-    "penalties": Field(
-        (1e-2, 1e-4, 1e-6),
-        tuple_of(number(0, above=True), empty=False),
-        "on the weights' squared length, tried",
-    ),
+    "bandwidths": Field((0.5, 1.0, 2.0), tuple_of(number(0, above=True), empty=False),
+        "rbf: scales of the kernel that are tried; inputs have a mean squared length of 1"),
+    "penalties": Field((1e-2, 1e-4, 1e-6), tuple_of(number(0, above=True), empty=False),
+        "on the weights' squared length, tried"),
     "max_iterations": Field(200, integer(1), "of L-BFGS"),
     # The network: as in experiments.feature_learning.
     **{f"network.{name}": settings.FIELDS[name] for name in _NETWORK},
@@ -53,9 +43,10 @@ FIELDS: dict[str, Field] = {
     "sweep.features": Field(FEATURES, tuple_of(one_of(*FEATURES)), "kinds of features"),
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
 }
+# fmt: on
 
 
-def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def _sweep(config: Config) -> list[dict[str, object]]:
     """Returns the networks of each case (D, k), then its linear models."""
     axes = config.sweep
     points: list[dict[str, object]] = []

@@ -11,35 +11,120 @@ directly.
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from lsa_jax import parallel, training
+from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
+from lsa_jax.data.resizing import resize
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
-from lsa_jax.experiments.feature_learning.input_structure.tasks import (
-    Material,
-    load,
-    mix,
-    mixture_parts,
-)
+from lsa_jax.experiments.feature_learning.input_structure.settings import mixture_parts
 from lsa_jax.experiments.feature_learning.networks import quadratic_network, resnet18
-from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models.model import Model, accepted
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
+
+# Random streams of a seed's key, and of the data's own key.
+_TEACHER, _STUDENT, _MIXTURE = range(3)
+_GAUSSIAN_TRAIN, _GAUSSIAN_TEST = range(2)
+
+
+class Inputs(NamedTuple):
+    """The inputs of one split: labelled ones first, then as many injected ones.
+
+    Attributes:
+        inputs: [2 n, height, width, c], the labelled ones standardised as a whole.
+        targets: [2 n, classes], one-hot for the labelled ones, zeros for the others.
+    """
+
+    inputs: Float[np.ndarray, "n h w c"]
+    targets: Float[np.ndarray, "n classes"]
+
+
+class Material(NamedTuple):
+    """Both splits."""
+
+    train: Inputs
+    test: Inputs
+
+
+def _injected(
+    config: Config, shapes: list[tuple[int, ...]], data_dir: Path | None
+) -> list[np.ndarray]:
+    """Returns U of training and of test, before standardisation where they are images."""
+    if config.data.injected == "gaussian":
+        key = jax.random.key(config.data.seed)
+        return [
+            np.asarray(jax.random.normal(jax.random.fold_in(key, stream), shape))
+            for stream, shape in zip((_GAUSSIAN_TRAIN, _GAUSSIAN_TEST), shapes, strict=True)
+        ]
+    image_set = images.load("tiny_imagenet", data_dir)
+    drawn = []
+    for part, shape, seed in zip((image_set.train, image_set.test), shapes, (0, 1), strict=True):
+        order = tasks.subset_order(np.asarray(part.targets), (config.data.seed, seed))
+        # Where there are fewer pictures than labelled images, they come again.
+        chosen = order[np.arange(shape[0]) % len(order)]
+        drawn.append(np.asarray(resize(part.inputs[chosen], shape[1])))
+    return drawn
+
+
+def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
+    """Reads the labelled images and reads or draws the injected inputs, by their kind."""
+    configs = {point.config.data.injected: point.config for point in points}
+    return {kind: _material(config, data_dir) for kind, config in configs.items()}
+
+
+def _material(config: Config, data_dir: Path | None) -> Material:
+    task = tasks.task_view(
+        images.load(config.data.dataset, data_dir),
+        "all",
+        num_train=config.data.num_train,
+        num_test=config.data.num_test,
+        subset_seed=config.data.seed,
+    )
+    labelled = [task.train, task.test]
+    injected = _injected(config, [part.inputs.shape for part in labelled], data_dir)
+    mean, std = task.train.inputs.mean(), task.train.inputs.std()
+    if config.data.injected != "gaussian":
+        injected = [(part - mean) / std for part in injected]
+    elif config.data.gaussian_law == "pixelwise":
+        pixels = (np.asarray(task.train.inputs) - mean) / std
+        injected = [pixels.mean(axis=0) + pixels.std(axis=0) * part for part in injected]
+    return Material(
+        *(
+            Inputs(
+                np.concatenate([(part.inputs - mean) / std, u]).astype(np.float32),
+                np.concatenate([part.targets, np.zeros_like(part.targets)]),
+            )
+            for part, u in zip(labelled, injected, strict=True)
+        )
+    )
+
+
+def mix(point: Point, which: int, count: int) -> Int[np.ndarray, " n"]:
+    """Draws which of 2 `count` inputs are in a mixture, shuffled; see `mixture_parts`."""
+    key = jax.random.fold_in(jax.random.key(point.config.seed), _MIXTURE)
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist() + [which])
+    labelled, injected = mixture_parts(point.config.share, count)
+    chosen = [
+        generator.permutation(count)[:labelled],
+        count + generator.permutation(count)[:injected],
+    ]
+    return generator.permutation(np.concatenate(chosen)).astype(np.int32)
+
 
 # By seed: the labels that the teacher gives to all inputs of either split, and its measures.
 Taught = dict[int, tuple[dict[str, Int[np.ndarray, " _"]], dict[str, Any]]]
 
 
-def build_model(config: ml_collections.ConfigDict, size: int, num_classes: int) -> Model:
+def build_model(config: Config, size: int, num_classes: int) -> Model:
     """Returns FC(m) or ResNet(m)."""
     return (quadratic_network if config.model == "fc" else resnet18)(size, num_classes)
 
@@ -75,7 +160,7 @@ def teacher_loss(
     return weight * crossed + regularizer * (r1 + entropy * r2)
 
 
-def _optimizer(config: ml_collections.ConfigDict) -> Any:
+def _optimizer(config: Config) -> Any:
     return training.make_optimizer(config.optimizer, config.learning_rate)
 
 
@@ -99,15 +184,13 @@ def _labels(
     return np.concatenate(labels)[:count]
 
 
-def _teach(
-    group: list[Point], data: Material, directory: Path, progress: Callable[[float], None]
-) -> Taught:
+def _teach(group: list[Point], data: Material, directory: Path, progress: Progress) -> Taught:
     """Trains the teachers of a group's seeds."""
     seeds = {point.config.seed: point for point in group}
     points, config = list(seeds.values()), group[0].config
     model = build_model(config, config.teacher_size, data.train.targets.shape[1])
     params, history = training.train(
-        _keys(points, InputStructure.TEACHER),
+        _keys(points, _TEACHER),
         model,
         Dataset(*data.train),
         functools.partial(teacher_loss, config.regularizer, config.entropy),
@@ -203,7 +286,7 @@ def _train(
         tested = given["test_rows"]
     measuring = training.Measuring(config.measures, config.measured_examples, targets=targets)
     _, history = training.train(
-        _keys(points, InputStructure.STUDENT),
+        _keys(points, _STUDENT),
         build_model(config, config.size, classes),
         sources["train"],
         loss,
@@ -220,7 +303,7 @@ def _train(
     return history, tested
 
 
-def num_parameters(config: ml_collections.ConfigDict, data: Material) -> int:
+def num_parameters(config: Config, data: Material) -> int:
     """Returns the number of a network's parameters."""
     model = build_model(config, config.size, data.train.targets.shape[1])
     shape = data.train.inputs.shape[1:]
@@ -267,10 +350,7 @@ def _outcome(
 
 
 def run(
-    group: list[Point],
-    materials: dict[str, Material],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], materials: dict[str, Material], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains the teachers of a group, then its students by size and share; or networks on L."""
     config = group[0].config
@@ -281,7 +361,7 @@ def run(
         kinds.setdefault(kind if is_student else kind[:1], []).append(point)
     parts = len(kinds) + is_student
 
-    def part_of(done: int) -> Callable[[float], None]:
+    def part_of(done: int) -> Progress:
         return lambda fraction: progress((done + fraction) / parts)
 
     taught = _teach(group, data, directory, part_of(0)) if is_student else {}
@@ -302,7 +382,7 @@ def run(
     return [outcomes[point.id] for point in group]
 
 
-def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: Config) -> dict[str, Any]:
     """Returns the settings of a point that are columns of its results."""
     own = ("teacher_size", "share") if config.learner == "student" else ()
     return {name: config[name] for name in ("learner", "size", "seed", *own)}

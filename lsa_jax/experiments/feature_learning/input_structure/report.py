@@ -4,24 +4,26 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
     CHOSEN,
+    DIRECT,
+    curves,
+    first_minima,
     make_claims,
     num_test,
     panel_name,
     panels,
 )
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
-from lsa_jax.experiments.feature_learning.input_structure.sizes import DIRECT, curves, first_minima
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 _LINES = {
     "test_labelled_part": ("labelled part", PALETTE[0]),
@@ -32,7 +34,7 @@ _SETTINGS = ["learner", "teacher_size", "share", "size", "injected", "seed"]
 _MOST_COLUMNS = 4
 
 
-def _with_chosen(config: ml_collections.ConfigDict, runs: Runs) -> tuple[Runs, bool]:
+def _with_chosen(config: Config, runs: Runs) -> tuple[Runs, bool]:
     """Adds each seed's students whose teacher has the size that algorithm 1 gave it.
 
     None are added where it chose one size in every seed, or one that no teacher had.
@@ -40,19 +42,15 @@ def _with_chosen(config: ml_collections.ConfigDict, runs: Runs) -> tuple[Runs, b
     chosen, axes = first_minima(runs, **DIRECT), config.sweep
     if len(axes.direct_size) < 3 or chosen.nunique() < 2 or not {*chosen} <= {*axes.teacher_size}:
         return runs, False
-    planned, finished = (
-        pd.concat(
-            [
-                rows,
-                rows[rows["teacher_size"] == rows["seed"].map(chosen)].assign(teacher_size=CHOSEN),
-            ]
-        )
-        for rows in runs[:2]
-    )
-    return runs._replace(planned=planned, finished=finished), True
+
+    def both(rows: pd.DataFrame) -> pd.DataFrame:
+        own = rows[rows["teacher_size"] == rows["seed"].map(chosen)]
+        return pd.concat([rows, own.assign(teacher_size=CHOSEN)])
+
+    return runs._replace(planned=both(runs.planned), finished=both(runs.finished)), True
 
 
-def _student_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
+def _student_table(config: Config, runs: Runs) -> pd.DataFrame:
     """Returns one row a panel: accuracies in percent, and those of its teacher."""
 
     def cell(values: pd.Series) -> str:
@@ -77,7 +75,7 @@ def _student_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFram
     return pd.DataFrame(lines)
 
 
-def _size_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
+def _size_table(config: Config, runs: Runs) -> pd.DataFrame:
     """Returns test loss by size, one column a curve: networks on L, students by teacher."""
     columns = {"parameters": runs.finished.groupby("size")["parameters"].first()}
     for name, curve in curves(config).items():
@@ -87,19 +85,14 @@ def _size_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
 
 def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     """Returns a figure of so many panels, `_MOST_COLUMNS` a row, and their axes."""
-    import matplotlib.pyplot as plt
-
     columns = min(count, _MOST_COLUMNS)
-    rows = -(-count // columns)
-    size = (width * columns, height * rows)
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    figure, axes = subplots(-(-count // columns), columns, width, height)
     for axis in axes.flat[count:]:
         axis.set_axis_off()
-    tidy(*axes.flat[:count])
     return figure, list(axes.flat[:count])
 
 
-def _draw_curves(config: ml_collections.ConfigDict, courses: pd.DataFrame) -> Any:
+def _draw_curves(config: Config, courses: pd.DataFrame) -> Any:
     """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
     runs = Runs.of([], courses)
     drawn = [own for own in panels(config) if 0 < own["share"] < 1]
@@ -120,7 +113,7 @@ def _draw_curves(config: ml_collections.ConfigDict, courses: pd.DataFrame) -> An
     return figure
 
 
-def _draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
+def _draw_sizes(config: Config, runs: Runs) -> Any:
     """Draws test loss against the number of parameters, one panel a curve."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
@@ -139,23 +132,16 @@ def _draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
     return figure
 
 
-def _runs(
-    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
-) -> tuple[Runs, pd.DataFrame]:
+def _runs(config: Config, results: pd.DataFrame, workdir: Path) -> tuple[Runs, pd.DataFrame]:
     """Returns the runs, with mean accuracies over training, and their courses by step."""
     if "injected" not in results:
         results = results.assign(injected=config.data.injected)
+    fine = results[results["status"] == "ok"]
+    courses = files.read_histories(workdir, fine, ["id", *_SETTINGS])
     # Networks on the data set alone have no columns of the students.
-    results = results.reindex(columns=results.columns.union([*_SETTINGS, *_LINES], sort=False))
-    courses = pd.DataFrame(
-        [
-            run | row
-            for run in results.loc[results["status"] == "ok", ["id", *_SETTINGS]].to_dict("records")
-            for row in files.read_metrics(workdir, run["id"])
-        ]
-    )
-    courses = courses.reindex(
-        columns=courses.columns.union(["id", *_SETTINGS, *_LINES], sort=False)
+    results, courses = (
+        table.reindex(columns=table.columns.union(_LINES, sort=False))
+        for table in (results, courses)
     )
     names = {f"test_{part}_part": f"course_{part}_part" for part in ("labelled", "injected")}
     means = courses.groupby("id")[list(names)].mean().rename(columns=names)
@@ -164,7 +150,7 @@ def _runs(
     return runs.assign(num_test=num_test(config)), courses
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figures of a sweep."""
     runs, courses = _runs(config, results, workdir)
     students = runs.where(learner="student").finished

@@ -6,9 +6,7 @@ Source: Shi, Wei and Liang (ICLR 2022), section 6 and appendices E.1 to E.3.1.
 import functools
 import itertools
 import math
-from typing import NamedTuple
-
-import ml_collections
+from typing import Any, NamedTuple
 
 from lsa_jax.experiments.feature_learning.learning.settings import (
     described,
@@ -16,9 +14,10 @@ from lsa_jax.experiments.feature_learning.learning.settings import (
     longer_kernels,
 )
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import fitted, shown
+from lsa_jax.reporting.claims import Claim, Condition, fitted, shown
+from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, highest, minus, value
+from lsa_jax.sweep.fields import Config
 
 # Largest distance of a test accuracy from the paper's, in points, and of a cosine. Less where
 # another number of the same table is near.
@@ -71,25 +70,21 @@ ROWS = {
 RATES, UPDATES = "Fixed features by learning rate", "NTK by number of updates"
 
 
-def settings_of(
-    config: ml_collections.ConfigDict, name: str, **changed: object
-) -> dict[str, object]:
+def settings_of(config: Config, name: str, **changed: object) -> dict[str, object]:
     """Returns the columns of settings of a row's runs, with some fields of other values."""
     own = {"learner": ROWS[name].learner, "structured": ROWS[name].structured}
     found = described({**config, **own, **changed})
     return {field: value for field, value in found.items() if field != "seed"}
 
 
-def swept_rows(config: ml_collections.ConfigDict) -> list[str]:
+def swept_rows(config: Config) -> list[str]:
     """Returns the rows that a sweep has."""
     axes = config.sweep
     learners = {True: axes.learner, False: axes.unstructured_learner}
     return [name for name, row in ROWS.items() if row.learner in learners[row.structured]]
 
 
-def comparisons(
-    config: ml_collections.ConfigDict,
-) -> dict[str, list[tuple[str, str, dict[str, object]]]]:
+def comparisons(config: Config) -> dict[str, list[tuple[str, str, dict[str, object]]]]:
     """Returns the lines of the tables of other rates, first steps, updates and class weights.
 
     A line has its words, a row, and the fields that differ from the configuration.
@@ -130,7 +125,20 @@ def comparisons(
     }
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def _percent(words: str, statistic: Statistic, **options: Any) -> Claim:
+    return Claim(item=f"test accuracy in %, {words}", statistic=statistic, digits=2, **options)
+
+
+def _points(
+    words: str, first: dict[str, object], second: dict[str, object], **options: Any
+) -> Claim:
+    difference = minus(accuracy(**first), accuracy(**second))
+    return Claim(
+        item=f"points of test accuracy, {words}", statistic=difference, digits=2, **options
+    )
+
+
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims of a table, or of a sweep whose numbers the paper does not print."""
     claims = _table_claims(config) if config.paper_item else _unprinted_claims(config)
     if config.paper_item not in SAME_RUNS:
@@ -138,7 +146,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return claims
 
 
-def _table_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def _table_claims(config: Config) -> list[Claim]:
     """Returns agreement with the numbers that a table prints: test accuracies and cosines.
 
     Where the network does not have the paper's accuracy, other rows are not compared. Two kinds of
@@ -175,9 +183,7 @@ def _table_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return claims
 
 
-def _accuracy_claim(
-    config: ml_collections.ConfigDict, name: str, conditions: tuple[Condition, ...] = ()
-) -> Claim:
+def _accuracy_claim(config: Config, name: str, conditions: tuple[Condition, ...] = ()) -> Claim:
     """Returns the agreement of a row's test accuracy with the paper's.
 
     The margin is half the distance to the nearest number of the table that is a point away or more.
@@ -186,49 +192,34 @@ def _accuracy_claim(
     percent = paper[ROWS[name].printed][1]
     apart = [abs(percent - row[1]) for row in paper.values()]
     margin = min([POINTS, *(distance / 2 for distance in apart if distance > 1)])
-    return Claim(
-        item=f"test accuracy in %, {ROWS[name].heading}, within {margin:.3g} points",
-        statistic=accuracy(**settings_of(config, name)),
+    return _percent(
+        f"{ROWS[name].heading}, within {margin:.3g} points",
+        accuracy(**settings_of(config, name)),
         paper=percent,
         within=margin,
         seed_sd=POINTS_SD,
         conditions=conditions,
         # Without structure in its inputs the network fits them and guesses.
         primary=name == "memorise" and config.paper_item == MAIN,
-        digits=2,
     )
 
 
-def _unprinted_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def _unprinted_claims(config: Config) -> list[Claim]:
     """Returns accuracies that the paper does not print, and by how much Two Step exceeds the NTK.
 
     Two Step is the network of the theorems.
     """
     of, names = functools.partial(settings_of, config), swept_rows(config)
     two_step = [name for name in ("two_step", "two_step_exact") if {name, "ntk"} <= {*names}]
+    printed = [name for name in names if ROWS[name].printed]
     return [
         *(_cluster_claims(config) if config.data.labels == "vectors" else []),
-        *(
-            Claim(
-                item=f"test accuracy in %, {ROWS[name].heading}",
-                statistic=accuracy(**of(name)),
-                digits=2,
-            )
-            for name in names
-            if ROWS[name].printed
-        ),
-        *(
-            Claim(
-                item=f"points of test accuracy, {ROWS[name].heading} minus NTK",
-                statistic=minus(accuracy(**of(name)), accuracy(**of("ntk"))),
-                digits=2,
-            )
-            for name in two_step
-        ),
+        *(_percent(ROWS[name].heading, accuracy(**of(name))) for name in printed),
+        *(_points(f"{ROWS[n].heading} minus NTK", of(n), of("ntk")) for n in two_step),
     ]
 
 
-def _cluster_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def _cluster_claims(config: Config) -> list[Claim]:
     """Returns the claims that training turns many neurons to the truth, and one closely.
 
     Random features of a seed have the neurons that its network starts with.
@@ -254,26 +245,21 @@ def _cluster_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return [share, cosine]
 
 
-def _order_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def _order_claims(config: Config) -> list[Claim]:
     """Returns the claims that the network exceeds fixed features, where the paper's network does.
 
     All learners take the same number of updates.
     """
     paper, of = FEATURE_LEARNING.get(config.paper_item), functools.partial(settings_of, config)
+    main = {"above": 0.0, "primary": config.paper_item == MAIN}
     return [
-        Claim(
-            item=f"points of test accuracy, Network minus {ROWS[name].heading}",
-            statistic=minus(accuracy(**of("network")), accuracy(**of(name))),
-            above=0.0,
-            primary=config.paper_item == MAIN,
-            digits=2,
-        )
+        _points(f"Network minus {ROWS[name].heading}", of("network"), of(name), **main)
         for name in ("ntk", "random_features")
         if paper is None or paper["network"][1] > paper[name][1]
     ]
 
 
-def _first_step_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def _first_step_claims(config: Config) -> list[Claim]:
     """Returns the claim that features need the second step."""
     if "one_step_exact" not in config.sweep.learner:
         return []
@@ -283,35 +269,28 @@ def _first_step_claims(config: ml_collections.ConfigDict) -> list[Claim]:
         for rate, leftover in first_steps(config)
     ]
     return [
-        Claim(
-            item="test accuracy in %, best classifier after one step, largest over rates of step 1",
+        _percent(
+            "best classifier after one step, largest over rates of step 1",
+            highest([accuracy(**kind) for kind in kinds]),
             paper=f"below {SUFFICES:g}: features need the second step (section 6)",
-            statistic=highest([accuracy(**kind) for kind in kinds]),
             below=SUFFICES,
             conditions=(shown(two, f"Two Step is above {SUFFICES:g} %"),),
             primary=config.paper_item == MAIN,
-            digits=2,
         )
     ]
 
 
-def _compared_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def _compared_claims(config: Config) -> list[Claim]:
     """Returns test accuracies after other first steps and updates, and with other weights."""
     tables, of = comparisons(config), functools.partial(settings_of, config)
     lines = [line for heading, lines in tables.items() if heading != RATES for line in lines]
     return [
-        Claim(
-            item=f"test accuracy in %, {words}",
-            statistic=accuracy(**of(name, **changed)),
-            digits=2,
-        )
+        _percent(words, accuracy(**of(name, **changed)))
         for words, name, changed in lines
         if of(name, **changed) != of(name)
     ] + [
-        Claim(
-            item=f"points of test accuracy, {words} minus {before.removeprefix('NTK ')}",
-            statistic=minus(accuracy(**of("ntk", **after)), accuracy(**of("ntk", **fewer))),
-            digits=2,
+        _points(
+            f"{words} minus {before.removeprefix('NTK ')}", of("ntk", **after), of("ntk", **fewer)
         )
         for (before, _, fewer), (words, _, after) in itertools.pairwise(tables[UPDATES])
     ]

@@ -7,13 +7,11 @@ program.
 """
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 
 from lsa_jax.experiments.feature_learning.learning import learners
@@ -28,12 +26,13 @@ from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.pictures import picture_rows
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 
-def evaluation_steps(config: ml_collections.ConfigDict) -> list[int]:
+def evaluation_steps(config: Config) -> list[int]:
     """Returns the steps after which a run is measured: the start, the first steps, then evenly.
 
     All runs have as many evaluations, however many steps they take.
@@ -46,10 +45,7 @@ def evaluation_steps(config: ml_collections.ConfigDict) -> list[int]:
 
 
 def _train(
-    group: list[Point],
-    replicas: list[LearnerReplica],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], replicas: list[LearnerReplica], directory: Path, progress: Progress
 ) -> tuple[Evaluations, list[LearnerState], np.ndarray]:
     """Trains the runs of a group together, from their last checkpoint if there is one.
 
@@ -87,7 +83,7 @@ def _train(
 
 
 def _picture(
-    config: ml_collections.ConfigDict, replica: LearnerReplica, stages: list[LearnerState]
+    config: Config, replica: LearnerReplica, stages: list[LearnerState]
 ) -> list[dict[str, Any]]:
     """Returns places of the first run's neurons at the start, after step 1 and after step 2."""
     _, idle = jax.jit(functools.partial(learners.initial_params, config))(replica)
@@ -108,9 +104,7 @@ def _outcome(runs: Evaluations, replica: int, right: np.ndarray) -> Outcome:
     return with_last_measures(Outcome(last, history, outcomes=Outcomes(right == 1)), runs.cost)
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains and measures the runs of a group together; exact models one by one.
 
     A run whose loss stops being finite has failed; the others go on.

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 import scipy.linalg
@@ -18,12 +17,12 @@ from jaxtyping import Array, Float, Int, Key
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
-from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
+from lsa_jax.experiments.feature_learning.learning.tasks import Learning, PatternTask, make_task
 from lsa_jax.experiments.feature_learning.networks import Params, truncated_relu_network
-from lsa_jax.experiments.feature_learning.streams import Learning
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.losses import hinge, is_correct
 from lsa_jax.training.optimizers import make_optimizer
@@ -47,16 +46,7 @@ Row = dict[str, Float[Array, ""]]
 
 
 class LearnerReplica(NamedTuple):
-    """The arrays of one run.
-
-    Attributes:
-        key: the seed's key.
-        train: examples to learn from.
-        test: examples to measure with.
-        direction: [p], the ground truth at length 1.
-        output_std: of the initial a.
-        rate: of all steps after the first ones.
-    """
+    """One run's key, examples, ground truth at length 1, std of its initial a, and later rate."""
 
     key: Key[Array, ""]
     train: Dataset
@@ -67,13 +57,9 @@ class LearnerReplica(NamedTuple):
 
 
 class LearnerState(NamedTuple):
-    """One run between two steps.
+    """One run between two steps; `step` stays where it is once a loss was not finite.
 
-    Attributes:
-        params: of the learner's model.
-        opt_state: of its trained parameters.
-        step: updates done; stays where it is once a loss was not finite.
-        idle_scale: factor of the initial weights orthogonal to all inputs.
+    `idle_scale` is the factor of the initial weights orthogonal to all inputs.
     """
 
     params: Any
@@ -82,7 +68,7 @@ class LearnerState(NamedTuple):
     idle_scale: Float[Array, ""]
 
 
-def make_replica(config: ml_collections.ConfigDict, task: PatternTask) -> LearnerReplica:
+def make_replica(config: Config, task: PatternTask) -> LearnerReplica:
     """Returns a run's arrays, from its settings and its task."""
     std = config.output_std
     if config.learner == "memorise":
@@ -99,9 +85,7 @@ def make_replica(config: ml_collections.ConfigDict, task: PatternTask) -> Learne
     )
 
 
-def network_of(
-    config: ml_collections.ConfigDict, replica: LearnerReplica, noise_std: float = 0.0
-) -> Model:
+def network_of(config: Config, replica: LearnerReplica, noise_std: float = 0.0) -> Model:
     """Returns the network that all learners start from."""
     std = config.data.k**-0.5 if config.weight_std is None else config.weight_std
     return truncated_relu_network(
@@ -113,9 +97,7 @@ def network_of(
     )
 
 
-def initial_params(
-    config: ml_collections.ConfigDict, replica: LearnerReplica
-) -> tuple[Params, Array]:
+def initial_params(config: Config, replica: LearnerReplica) -> tuple[Params, Array]:
     """Draws the network.
 
     Returns:
@@ -137,9 +119,7 @@ def class_weights(targets: Float[Array, " n"]) -> Float[Array, " n"]:
     return 0.5 / jnp.where(targets > 0, positive, 1 - positive)
 
 
-def _full_gradient(
-    config: ml_collections.ConfigDict, params: Params, replica: LearnerReplica
-) -> Params:
+def _full_gradient(config: Config, params: Params, replica: LearnerReplica) -> Params:
     """Returns the gradient of the mean hinge loss over all examples."""
     apply = network_of(config, replica, config.smoothing).apply
     inputs, targets = replica.train
@@ -160,9 +140,7 @@ def _full_gradient(
     return lax.scan(add, jax.tree.map(jnp.zeros_like, params), pieces)[0]
 
 
-def first_stages(
-    config: ml_collections.ConfigDict, replica: LearnerReplica
-) -> list[tuple[Params, Float[Array, ""]]]:
+def first_stages(config: Config, replica: LearnerReplica) -> list[tuple[Params, Float[Array, ""]]]:
     """Returns parameters and idle scale at the start, after step 1 and after step 2.
 
     Decay of 1 / (2 eta) makes w the gradient's step alone in step 1, and w and a in step 2. So the
@@ -187,23 +165,21 @@ def first_stages(
     return [(start, jnp.float32(1)), (one, jnp.float32(kept)), (two, jnp.float32(0))]
 
 
-def total_steps(config: ml_collections.ConfigDict) -> int:
+def total_steps(config: Config) -> int:
     """Returns the updates of a run in all."""
     if config.learner == "memorise":
         return config.memorise.epochs * (config.data.num_train // config.batch_size)
     return config.steps
 
 
-def _optimizer(
-    config: ml_collections.ConfigDict, replica: LearnerReplica
-) -> optax.GradientTransformation:
+def _optimizer(config: Config, replica: LearnerReplica) -> optax.GradientTransformation:
     if config.learner == "memorise":
         schedule = optax.cosine_decay_schedule(replica.rate, total_steps(config))
         return make_optimizer("adam", schedule)
     return make_optimizer("momentum", replica.rate, momentum=config.momentum)
 
 
-def _apply(config: ml_collections.ConfigDict, replica: LearnerReplica) -> Callable:
+def _apply(config: Config, replica: LearnerReplica) -> Callable:
     """Returns the learner's model as `(params, inputs) -> outputs [n, 1]`."""
     apply = network_of(config, replica).apply
     if config.learner != "ntk":
@@ -216,7 +192,7 @@ def _apply(config: ml_collections.ConfigDict, replica: LearnerReplica) -> Callab
     return linear
 
 
-def start_states(config: ml_collections.ConfigDict, replica: LearnerReplica) -> LearnerState:
+def start_states(config: Config, replica: LearnerReplica) -> LearnerState:
     """Returns the states of a run before its minibatches, along a first axis.
 
     One of a learner on fixed features or of a frozen stage, three of the network.
@@ -251,7 +227,7 @@ def batch_rows(
 
 
 def advance(
-    config: ml_collections.ConfigDict,
+    config: Config,
     count: int,
     state: LearnerState,
     replica: LearnerReplica,
@@ -303,7 +279,7 @@ def correct(apply: Callable, params: Any, dataset: Dataset, batch_size: int) -> 
 
 
 def results_on_test(
-    config: ml_collections.ConfigDict, state: LearnerState, replica: LearnerReplica
+    config: Config, state: LearnerState, replica: LearnerReplica
 ) -> Float[Array, " n"]:
     """Returns 1.0 for test examples that a run has right."""
     return correct(_apply(config, replica), state.params, replica.test, config.batch_size)
@@ -329,7 +305,7 @@ def cosines(
     return jnp.where(norms > 0, direction @ weights / jnp.where(norms > 0, norms, 1.0), 0.0)
 
 
-def measure(config: ml_collections.ConfigDict, state: LearnerState, replica: LearnerReplica) -> Row:
+def measure(config: Config, state: LearnerState, replica: LearnerReplica) -> Row:
     """Measures a run: accuracies, and how near neurons are to the truth.
 
     Training accuracy is that of the first training examples, as many as test examples.
@@ -356,10 +332,7 @@ def measure(config: ml_collections.ConfigDict, state: LearnerState, replica: Lea
 
 
 def neuron_measures(
-    config: ml_collections.ConfigDict,
-    params: Params,
-    idle: Float[Array, "q neurons"],
-    direction: Float[Array, " p"],
+    config: Config, params: Params, idle: Float[Array, "q neurons"], direction: Float[Array, " p"]
 ) -> Row:
     """Returns how near neurons are to the truth; the arguments are those of `cosines`."""
     found = cosines(params["w"], idle, direction)
@@ -369,11 +342,7 @@ def neuron_measures(
 
 
 def course_of_runs(
-    config: ml_collections.ConfigDict,
-    apply: Callable,
-    starts: Any,
-    trains: list[Dataset],
-    steps: list[int],
+    config: Config, apply: Callable, starts: Any, trains: list[Dataset], steps: list[int]
 ) -> Course | None:
     """Returns the measures of runs along training, on their own examples; None if none are asked.
 
@@ -423,7 +392,7 @@ def feature_size(w: Float[np.ndarray, "d p"], inputs: Float[np.ndarray, "n d"]) 
     return float(np.sqrt(np.mean(np.sum(w * (moments @ w), axis=0))))
 
 
-def fit_exactly(config: ml_collections.ConfigDict) -> Outcome:
+def fit_exactly(config: Config) -> Outcome:
     """Returns the outcome of the best linear model on a seed's features after one step or two.
 
     Shi, Wei and Liang (2022), appendix E.1, train "the best classifier" on frozen features. After a

@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.learning.claims import (
@@ -20,10 +19,11 @@ from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.experiments.feature_learning.pictures import draw_pictures, table_of_pictures
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 _COLORS = dict(zip(("network", "ntk", "random_features"), PALETTE, strict=False))
 _TITLES = ["at the start", "after one step", "after two steps"]
@@ -51,7 +51,7 @@ def _line(heading: str, rows: pd.DataFrame, printed: tuple = ()) -> dict[str, st
     return line
 
 
-def _tables(config: ml_collections.ConfigDict, runs: Runs) -> list[tuple[str, pd.DataFrame]]:
+def _tables(config: Config, runs: Runs) -> list[tuple[str, pd.DataFrame]]:
     """Returns the paper's table with ours, and the comparisons that have several lines."""
 
     def rows_of(name: str, **changed: object) -> pd.DataFrame:
@@ -76,9 +76,7 @@ def _tables(config: ml_collections.ConfigDict, runs: Runs) -> list[tuple[str, pd
 
 def _draw_curves(curves: pd.DataFrame) -> Any:
     """Draws mean test accuracy against updates: solid with structure, dashed without."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 6, 4)
     for name, rows in curves.groupby("row", sort=False) if len(curves) else ():
         learner, structured, heading, _ = ROWS[name]
         if learner in _COLORS:
@@ -86,12 +84,11 @@ def _draw_curves(curves: pd.DataFrame) -> Any:
             accuracy = 100 * rows["test_accuracy"]
             draw_mean(axis, accuracy, rows["step"], limits=(0, 100), label=heading, **style)
     axis.set(xlabel="updates", ylabel="test accuracy (%)")
-    tidy(axis)
     axis.legend(frameon=False, fontsize="small")
     return figure
 
 
-def _notes(config: ml_collections.ConfigDict) -> list[str]:
+def _notes(config: Config) -> list[str]:
     notes = [
         "Means over seeds ± their standard deviation. Cosine is that of the nearest neuron with "
         f"sum_j M_j over A; share near is the share of neurons within {config.angle:g} degrees of "
@@ -113,7 +110,7 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     return notes
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims, the curves and the pictures of a sweep."""
     # Each seed draws its test set.
     runs = Runs.of(planned(config), results, outcomes.read(workdir, results["id"]), fresh=True)

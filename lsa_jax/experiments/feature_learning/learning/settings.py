@@ -7,11 +7,9 @@ its classifiers, NTK and random features, and no size of its test set; those bel
 import itertools
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
 
 LEARNERS = (
     *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
@@ -22,40 +20,34 @@ _LEARNER, _SEED, _RATE = one_of(*LEARNERS), integer(0), number(0, above=True)
 _WEIGHTS = one_of("none", "first_steps", "all_steps")
 _STD, _SHARE = number(0, above=True), number(0, 1)
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Feature learning on hidden patterns", text(), "heading of the report"),
-    "paper_item": Field(
-        None, optional(one_of(*FEATURE_LEARNING)), "the paper's table that ours is compared with"
-    ),
+    "paper_item": Field(None, optional(one_of(*FEATURE_LEARNING)),
+        "the paper's table that ours is compared with"),
     # One point.
     "learner": Field("network", _LEARNER, "learner"),
-    "structured": Field(
-        True, boolean(), "inputs with structure; otherwise every pattern is a fair coin"
-    ),
+    "structured": Field(True, boolean(),
+        "inputs with structure; otherwise every pattern is a fair coin"),
     "seed": Field(0, _SEED, "draws the problem, the data, the initial network, the batches"),
     # The data.
     "data.labels": Field("parity", one_of("parity", "interval", "vectors"), "rule and law"),
     "data.d": Field(500, integer(1), "dimension of an input"),
     "data.num_patterns": Field(100, integer(1), "D, patterns of the dictionary"),
     "data.k": Field(5, integer(1), "class-relevant patterns"),
-    "data.dictionary": Field(
-        "orthonormal", one_of("orthonormal", "incoherent"), "columns of M (appendix F: incoherent)"
-    ),
+    "data.dictionary": Field("orthonormal", one_of("orthonormal", "incoherent"),
+        "columns of M (appendix F: incoherent)"),
     "data.noise_std": Field(0.0, number(0), "of zeta in x = M phi + zeta (appendix F)"),
     "data.p0": Field(0.5, number(0, 2 / 3), "parity: share of independent patterns"),
     "data.ones_share": Field(0.5, _SHARE, "parity: all ones rather than zeros in the other part"),
-    "data.probability_spread": Field(
-        0.0,
-        number(0, 0.5),
-        "parity: patterns are there with probabilities 1/2 to 1/2 plus this, in the first part",
-    ),
+    "data.probability_spread": Field(0.0, number(0, 0.5),
+        "parity: patterns are there with probabilities 1/2 to 1/2 plus this, in the first part"),
     "data.interval": Field((20, 30), tuple_of(integer(0)), "interval: least and largest count"),
     "data.relevant_probability": Field(2 / 3, _SHARE, "interval: of each relevant pattern"),
     "data.vectors_per_class": Field(50, integer(1), "vectors: random phi_A of a label"),
-    "data.negative_share": Field(
-        None, optional(_SHARE), "share of label -1; None: as the law has it"
-    ),
+    "data.negative_share": Field(None, optional(_SHARE),
+        "share of label -1; None: as the law has it"),
     "data.num_train": Field(50_000, integer(1), "training examples"),
     "data.num_test": Field(10_000, integer(1), "test examples"),
     # The network and its first two steps.
@@ -64,21 +56,14 @@ FIELDS: dict[str, Field] = {
     "bias_std": Field(0.4, _STD, "of b; the theory's k^(-2) leaves features small"),
     "output_std": Field(None, optional(_STD), "of a; None takes s^2 / (gamma k^2)"),
     "first_rate": Field(1e-6, _RATE, "eta of step 1"),
-    "leftover": Field(
-        0.045,
-        number(0),
-        "w keeps this times eta of its start in step 1; 0, as in the theory, keeps nothing",
-    ),
+    "leftover": Field(0.045, number(0),
+        "w keeps this times eta of its start in step 1; 0, as in the theory, keeps nothing"),
     "second_rate": Field(None, optional(_RATE), "eta of step 2; None: by feature_scale"),
-    "feature_scale": Field(
-        0.8, _STD, "root mean square of <w, x> after step 2, over neurons that fire in step 1"
-    ),
+    "feature_scale": Field(0.8, _STD,
+        "root mean square of <w, x> after step 2, over neurons that fire in step 1"),
     "smoothing": Field(0.0, number(0), "std of the noise in the neurons, steps 1 and 2"),
-    "class_weights": Field(
-        "first_steps",
-        _WEIGHTS,
-        "updates in which both classes have equal weight; the first steps are 1 and 2",
-    ),
+    "class_weights": Field("first_steps", _WEIGHTS,
+        "updates in which both classes have equal weight; the first steps are 1 and 2"),
     # Later steps, and all steps of the linear models.
     "steps": Field(600, integer(3), "updates in all"),
     "batch_size": Field(1000, integer(1), "examples a later step; divides the training examples"),
@@ -112,13 +97,13 @@ FIELDS: dict[str, Field] = {
     "sweep.ntk_steps": Field((), tuple_of(integer(3)), "ntk: other numbers of updates, all seeds"),
     "sweep.ntk_long_rate": Field(None, optional(_RATE), "ntk: rate of those; None: ntk_rate"),
     "sweep.class_weights": Field((), tuple_of(_WEIGHTS), "other weightings"),
-    "sweep.weighted_learner": Field(
-        ("network", "two_step"), tuple_of(_LEARNER), "with structure, at other weightings"
-    ),
+    "sweep.weighted_learner": Field(("network", "two_step"), tuple_of(_LEARNER),
+        "with structure, at other weightings"),
 }
+# fmt: on
 
 
-def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def _sweep(config: Config) -> list[dict[str, object]]:
     """Returns the learners with structure and without, then other rates, steps and weights."""
     axes = config.sweep
 
@@ -149,7 +134,7 @@ def _sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def first_steps(config: ml_collections.ConfigDict) -> list[tuple[float, float]]:
+def first_steps(config: Config) -> list[tuple[float, float]]:
     """Returns One Step's rates of step 1 and leftovers, the configuration's own first."""
     axes = config.sweep
     kinds = itertools.product(
@@ -159,7 +144,7 @@ def first_steps(config: ml_collections.ConfigDict) -> list[tuple[float, float]]:
     return list(kinds)
 
 
-def longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def longer_kernels(config: Config) -> list[dict[str, object]]:
     """Returns the fields of the NTK at other numbers of updates, with as many evaluations."""
     axes = config.sweep
     rate = {} if axes.ntk_long_rate is None else {"ntk_rate": axes.ntk_long_rate}
@@ -170,7 +155,7 @@ def longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]
     ]
 
 
-def rate_of(config: ml_collections.ConfigDict | dict[str, Any]) -> float:
+def rate_of(config: Config | dict[str, Any]) -> float:
     """Returns the learner's rate of all steps after the first ones; otherwise of the first."""
     own = {
         "ntk": config["ntk_rate"],
@@ -182,14 +167,14 @@ def rate_of(config: ml_collections.ConfigDict | dict[str, Any]) -> float:
     return own.get(config["learner"], config["rate"])
 
 
-def described(config: ml_collections.ConfigDict | dict[str, Any]) -> dict[str, object]:
+def described(config: Config | dict[str, Any]) -> dict[str, object]:
     """Returns the settings of a point that are columns of its results."""
     names = ("first_rate", "leftover", "steps", "class_weights")
     own = {name: config[name] for name in ("learner", "structured", "seed")}
     return own | {"rate": rate_of(config)} | {name: config[name] for name in names}
 
 
-def planned(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def planned(config: Config) -> list[dict[str, object]]:
     """Returns the columns of settings of every point of a sweep."""
     return [described({**config, **point}) for point in _sweep(config)]
 

@@ -3,14 +3,23 @@
 from typing import NamedTuple
 
 import jax
-import ml_collections
 import numpy as np
 from jaxtyping import Float
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning import dictionary
 from lsa_jax.experiments.feature_learning.dictionary import PatternLaw
-from lsa_jax.experiments.feature_learning.streams import Learning
+from lsa_jax.sweep.fields import Config
+
+
+class Learning:
+    """Random streams of a seed's key: start and batches of the learner, problem and data.
+
+    `NOISE` is of a split's key.
+    """
+
+    INIT, ORDER = 0, 1
+    RELEVANT, VECTORS, DICTIONARY, TRAIN, TEST, NOISE = range(10, 16)
 
 
 class PatternTask(NamedTuple):
@@ -33,7 +42,7 @@ class PatternTask(NamedTuple):
     scale: float
 
 
-def make_law(config: ml_collections.ConfigDict, *, structured: bool) -> PatternLaw:
+def make_law(config: Config, *, structured: bool) -> PatternLaw:
     """Returns the law of patterns and labels of a seed, with structure or without."""
     data, key = config.data, jax.random.key(config.seed)
     relevant = dictionary.draw_relevant(
@@ -62,7 +71,7 @@ def make_law(config: ml_collections.ConfigDict, *, structured: bool) -> PatternL
     return law if structured else dictionary.without_structure(law)
 
 
-def make_task(config: ml_collections.ConfigDict) -> PatternTask:
+def make_task(config: Config) -> PatternTask:
     """Draws a seed's examples.
 
     With an orthonormal dictionary and no noise, inputs are their coordinates in it, p = D: a

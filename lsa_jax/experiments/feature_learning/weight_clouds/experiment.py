@@ -5,13 +5,11 @@ ordinary ReLU network, plain SGD with momentum; directions of its weights after 
 """
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jax import lax
@@ -28,17 +26,22 @@ from lsa_jax.experiments.feature_learning.pictures import (
     spherical_means,
     unit_rows,
 )
-from lsa_jax.experiments.feature_learning.streams import WeightClouds
-from lsa_jax.experiments.feature_learning.weight_clouds.claims import COUNTS
-from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
+from lsa_jax.experiments.feature_learning.weight_clouds.report import COUNTS, make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
 from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
+
+
+class WeightClouds:
+    """Random streams of a seed's key: start, order of batches, the data's centres and splits."""
+
+    INIT, ORDER, CENTRES, TRAIN, TEST = range(5)
 
 
 class Cloud(NamedTuple):
@@ -86,7 +89,7 @@ def load(points: list[Point], data_dir: Path | None) -> Cloud | None:
     return Cloud(*splits, centres=none)
 
 
-def make_mixture(config: ml_collections.ConfigDict) -> Cloud:
+def make_mixture(config: Config) -> Cloud:
     """Draws a seed's clusters."""
     data, key = config.data, jax.random.key(config.seed)
     matrix = dictionary.orthonormal_dictionary(
@@ -103,7 +106,7 @@ def make_mixture(config: ml_collections.ConfigDict) -> Cloud:
     return Cloud(*parts, centres=centres)
 
 
-def build_model(config: ml_collections.ConfigDict, d: int) -> Model:
+def build_model(config: Config, d: int) -> Model:
     """Returns one hidden layer of ReLUs, biases 0."""
     hidden = Dense(config.m, w_std=config.init_std * d**0.5, b_std=0.0)
     output = Dense(1, w_std=config.output_std * config.m**0.5)
@@ -111,7 +114,7 @@ def build_model(config: ml_collections.ConfigDict, d: int) -> Model:
 
 
 def advance(
-    config: ml_collections.ConfigDict,
+    config: Config,
     count: int,
     state: CloudState,
     key: Key[Array, ""],
@@ -152,7 +155,7 @@ def best_count(weights: Float[np.ndarray, "m d"]) -> int:
 
 
 def measure_directions(
-    config: ml_collections.ConfigDict,
+    config: Config,
     weights: Float[np.ndarray, "m d"],
     signs: Float[np.ndarray, " m"],
     centres: Float[np.ndarray, "c d"],
@@ -185,7 +188,7 @@ def measure_directions(
 
 
 def run(
-    group: list[Point], data: Cloud | None, directory: Path, progress: Callable[[float], None]
+    group: list[Point], data: Cloud | None, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains the networks of all seeds together and measures their directions on the way."""
     config, layout = group[0].config, ReplicaLayout(len(group))
@@ -245,7 +248,7 @@ def run(
 
 
 def _outcome(
-    config: ml_collections.ConfigDict,
+    config: Config,
     cloud: Cloud,
     params: Any,
     right: Float[np.ndarray, "pictures n"],

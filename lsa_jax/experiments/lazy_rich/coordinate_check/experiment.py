@@ -3,30 +3,45 @@
 Yang et al., Tensor Programs V (arXiv 2203.03466), appendix D.1: in muP as much at any width. The
 trained function is f - f_0: the outputs at the start fall with the width in muP, and narrow
 networks would have more to undo.
+
+Claims were stated before any run: in muP no layer's change depends on the width; in the standard
+parameterisation the outputs' change grows with it; in the NTK parameterisation SGD moves features
+the less the wider the network is.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
+import pandas as pd
 from jaxtyping import Array
 
 from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lazy_rich import digits
-from lsa_jax.experiments.lazy_rich.coordinate_check.report import make_report
+from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS
 from lsa_jax.experiments.lazy_rich.digits import TRAIN, DigitsTask, load
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
+from lsa_jax.experiments.lazy_rich.fields import LABELS
+from lsa_jax.reporting.claims import Claim, decide_all, enough, shown
+from lsa_jax.reporting.coordinates import FLAT, columns, draw_changes, name_of
+from lsa_jax.reporting.curves import subplots
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import mean_of, slope
+from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_course
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.coordinates import take_steps
 from lsa_jax.training.course import Course, course_of
 
 
-def rate_of(config: ml_collections.ConfigDict) -> float:
+def rate_of(config: Config) -> float:
     """Returns a point's learning rate, independent of its width."""
     rate = config.rates[config.optimizer]
     scaled = config.parameterization == "ntk" and config.optimizer == "sgd"
@@ -41,9 +56,7 @@ class Check(NamedTuple):
     params: Any
 
 
-def make_check(
-    config: ml_collections.ConfigDict, task: DigitsTask
-) -> Callable[[Array, Array], Check]:
+def make_check(config: Config, task: DigitsTask) -> Callable[[Array, Array], Check]:
     """Returns the compiled function of a run key and a data key."""
     model, shape = digits.build(config), digits.input_shape(config, task)
     factors = model.rate_factors and model.rate_factors(shape, config.optimizer)
@@ -102,10 +115,7 @@ def _course(group: list[Point], task: DigitsTask, checks: list[Check]) -> Course
 
 
 def run(
-    group: list[Point],
-    data: dict[str, DigitsTask],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Takes a few steps at every point of a group, one after the other."""
     del directory  # a few steps are taken again
@@ -122,6 +132,103 @@ def run(
         rows = course.rows_of(replica) if course else []
         outcomes.append(with_course(outcome, rows, course and course.cost([], 1)))
     return outcomes
+
+
+# --- claims -------------------------------------------------------------------------------------
+
+# A slope of log change against log width above this size depends on the width.
+STEEP = 0.3
+
+_ITEM = "slope of log change against log width"
+# Two widths give a slope to any noise.
+_WIDTHS = enough("width_factor", 3, "three widths or more")
+
+
+def make_claims(config: Config, layers: Sequence[str]) -> list[Claim]:
+    """Returns the claims of each update rule, about the changes of `layers`."""
+    return [claim for rule in config.sweep.optimizer for claim in _claims_of(rule, layers)]
+
+
+def _claims_of(rule: str, layers: Sequence[str]) -> list[Claim]:
+    def slope_of(layer: str, name: str) -> Statistic:
+        return slope(layer, "width_factor", optimizer=rule, parameterization=name)
+
+    control = Claim(
+        item=f"{_ITEM}, standard, {rule}, outputs",
+        statistic=slope_of(layers[-1], "standard"),
+        above=STEEP,
+        conditions=(_WIDTHS,),
+    )
+    # Where all parameterisations are alike, it is not muP that makes the slope flat.
+    conditions = (_WIDTHS, shown(control, "the standard parameterisation is not flat"))
+    flat = [
+        Claim(
+            item=f"{_ITEM}, muP, {rule}, {name_of(layer)}, within {FLAT:g}",
+            statistic=slope_of(layer, "mup"),
+            paper=0.0,
+            within=FLAT,
+            seed_sd=0.05,
+            conditions=conditions,
+        )
+        for layer in layers
+    ]
+    if rule != "sgd":
+        return [control, *flat]
+    falls = Claim(
+        item=f"{_ITEM}, NTK, sgd, mean of features",
+        statistic=mean_of([slope_of(layer, "ntk") for layer in layers[:-1]]),
+        below=-STEEP,
+        conditions=conditions,
+    )
+    return [control, *flat, falls]
+
+
+# --- report -------------------------------------------------------------------------------------
+
+_KEYS = ["optimizer", "parameterization"]
+
+
+def _table(runs: Runs) -> pd.DataFrame:
+    """Returns one row an update rule and parameterisation, one column a layer: slopes."""
+    rows = []
+    for key in runs.finished[_KEYS].drop_duplicates().to_dict("records"):
+        of_layers = {
+            name_of(layer): slope(layer, "width_factor", **key)(runs).values
+            for layer in columns(runs.finished)
+        }
+        rows.append(key | {layer: mean_and_spread(found) for layer, found in of_layers.items()})
+    return pd.DataFrame(rows)
+
+
+def draw(table: pd.DataFrame) -> Any:
+    """Draws the change of each layer against width: rows are update rules, columns names."""
+    rules, names = (list(table[key].unique()) for key in _KEYS)
+    figure, grid = subplots(len(rules), len(names), 4, 3.3, sharey="row")
+    for rule, axes in zip(rules, grid, strict=True):
+        for name, axis in zip(names, axes, strict=True):
+            own = table[(table["optimizer"] == rule) & (table["parameterization"] == name)]
+            draw_changes(axis, own, "width_factor")
+            axis.set(title=f"{LABELS[name]}, {rule}", xlabel="width factor")
+        axes[0].set_ylabel("change of activations (r.m.s.)")
+    grid[0, 0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns slopes, claims and the figure."""
+    del workdir  # everything is in the results
+    runs = Runs.of(SETTINGS.sweep(config), results)
+    table = runs.finished
+    return Report(
+        title=config.title,
+        tables=[("Slope of log change against log width", _table(runs))],
+        claims=decide_all(make_claims(config, columns(table)), runs),
+        figures={"coordinate_check": functools.partial(draw, table)},
+        notes=[
+            f"Change after {config.steps} steps of {config.batch_size} examples, "
+            f"{table['seed'].nunique()} seed(s); outputs of each ReLU, and of the network."
+        ],
+    )
 
 
 EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("seed",))

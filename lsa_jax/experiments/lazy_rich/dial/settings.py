@@ -1,11 +1,17 @@
 """Settings: a network between lazy and rich, by output scale and width."""
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
-from lsa_jax.reporting.measure_names import NAMES
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
+from lsa_jax.reporting.courses import NAMES
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+)
 
 # The network; its linearisation at the start, trained likewise; its NTK at the start, exactly.
 LEARNERS = ("network", "linearized", "ntk_finite")
@@ -56,7 +62,7 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the points: networks by output scale and by width, and their kernels."""
     axes, points = config.sweep, []
 

@@ -2,7 +2,7 @@
 
 from lsa_jax.checks import integer, number, optional, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
-from lsa_jax.reporting.measure_names import NAMES
+from lsa_jax.reporting.courses import NAMES
 from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
 
 _RATE = number(0, above=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -21,10 +20,11 @@ from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import POINTS, RIDGE, RUN, PaperTask, stream
-from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.outcomes import Outcomes, of_errors
 from lsa_jax.reporting.samples import binomial_error
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_course, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key
 
@@ -63,7 +63,7 @@ def score(
 class _Group:
     """Learners of a task and seed: shared parts are computed once, when they are needed."""
 
-    def __init__(self, config: ml_collections.ConfigDict, task: PaperTask, directory: Path) -> None:
+    def __init__(self, config: Config, task: PaperTask, directory: Path) -> None:
         self._config, self._task, self._directory = config, task, directory
         self._run_key = stream(config, RUN)
 
@@ -140,9 +140,7 @@ class _Group:
         }[learner]()
 
 
-def run(
-    group: list[Point], data: Any, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: Any, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains all learners of a task and seed on the same examples."""
     task = tasks.make_task(group[0].config, data)
     shared, outcomes = _Group(group[0].config, task, directory), []

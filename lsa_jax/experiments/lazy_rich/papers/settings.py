@@ -5,7 +5,7 @@ Liang (2022), table 1; Allen-Zhu and Li (2019), section 8.1. Numbers of examples
 """
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.reporting.measure_names import OF_ANY
+from lsa_jax.reporting.courses import OF_ANY
 from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product_of
 
 TASKS = {

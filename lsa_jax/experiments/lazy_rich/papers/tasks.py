@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
@@ -29,6 +28,7 @@ from lsa_jax.experiments.resnet.hierarchical import settings as hierarchical_set
 from lsa_jax.experiments.resnet.hierarchical.tasks import make_network
 from lsa_jax.experiments.resnet.hierarchical.tasks import make_task as draw_hierarchy
 from lsa_jax.models.model import Model
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
@@ -39,12 +39,7 @@ RUN, RIDGE, POINTS = range(10, 13)
 
 
 class WideKernel(NamedTuple):
-    """A kernel at large width, for a recursive feature machine.
-
-    Attributes:
-        of_transform: `T -> kernel` of inputs whose patches, or rows, are multiplied by T.
-        size: the side of T.
-    """
+    """A kernel at large width: `T -> kernel` of inputs, patches or rows times T, and T's side."""
 
     of_transform: Callable[[np.ndarray], Callable[..., Array]]
     size: int
@@ -74,7 +69,7 @@ class PaperTask(NamedTuple):
     epochs: int
 
 
-def stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
+def stream(config: Config, place: int) -> Key[Array, ""]:
     """Returns one of the streams of a point's seed."""
     return jax.random.fold_in(jax.random.key(config.seed), place)
 
@@ -115,7 +110,7 @@ def threshold_filters(filters: int, bias_std: float = 0.5) -> Model:
     return Model(init, apply, None)
 
 
-def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
+def _sparse(config: Config, d: int) -> PaperTask:
     sparse = config.sparse
     law = sparse_signal(sparse.k, d, noise_std(sparse.k, 1.0))
     train, test = _on_host(
@@ -156,7 +151,7 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
 # --- the others ---------------------------------------------------------------------------------
 
 
-def _noise_point(config: ml_collections.ConfigDict) -> Point:
+def _noise_point(config: Config) -> Point:
     """Returns figure 6 as a point of noise curves, at the size of this sweep."""
     mnist = config.mnist
     fields = {
@@ -178,7 +173,7 @@ def load(points: list[Point], data_dir: Path | None) -> Any:
     return noise_tasks.load(needed, data_dir, section="mnist")
 
 
-def _figure6(config: ml_collections.ConfigDict, data: Any) -> PaperTask:
+def _figure6(config: Config, data: Any) -> PaperTask:
     point = _noise_point(config)
     found, replica = noise_tasks.task_of(point, data), noise_tasks.replica_of(point)
     train, test = _on_host(
@@ -207,7 +202,7 @@ def _figure6(config: ml_collections.ConfigDict, data: Any) -> PaperTask:
     )
 
 
-def _table1(config: ml_collections.ConfigDict) -> PaperTask:
+def _table1(config: Config) -> PaperTask:
     patterns = config.patterns
     fields = {
         "seed": config.seed,
@@ -233,7 +228,7 @@ def _table1(config: ml_collections.ConfigDict) -> PaperTask:
     )
 
 
-def _hierarchical(config: ml_collections.ConfigDict) -> PaperTask:
+def _hierarchical(config: Config) -> PaperTask:
     own = config.hierarchical
     fields = {
         "seed": config.seed,
@@ -264,7 +259,7 @@ def _hierarchical(config: ml_collections.ConfigDict) -> PaperTask:
     )
 
 
-def make_task(config: ml_collections.ConfigDict, data: Any) -> PaperTask:
+def make_task(config: Config, data: Any) -> PaperTask:
     """Draws a point's data, the same for all learners of a seed."""
     k = config.sparse.k
     makers = {

@@ -4,23 +4,33 @@ Karp et al. (NeurIPS 2021), figure 2 (thesis figure 3.2): for each ReLU layer, t
 outputs that are not zero for an example, averaged over the examples, against the epoch.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pandas as pd
 from jaxtyping import Array, Float
 
 from lsa_jax import parallel, training
 from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.activation_sparsity.report import make_report
+from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model, accepted
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
+from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import Claim, above_chance, decide_all
+from lsa_jax.reporting.curves import subplots
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.statistics import value
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 
@@ -30,17 +40,10 @@ def active_fractions(
     inputs: Float[Array, "n ..."],
     counted: Float[Array, " n"] | None = None,
 ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, " n"]]]:
-    """Returns a network's outputs, and the fraction of each ReLU layer that an example activates.
+    """Returns a network's outputs, and by ReLU layer the fraction of units that are not zero.
 
-    Args:
-        model: a network with `activations`.
-        params: its parameters.
-        inputs: examples; with batch normalisation, a batch of them.
-        counted: the examples that count in statistics of the batch; see `models.Model`.
-
-    Returns:
-        Outputs, and for each layer, from the input to the output, the fraction of its units with an
-        output that is not zero, in [0, 1].
+    Layers are in order from the input. Examples are a batch, `counted` in its statistics, see
+    `models.Model`.
     """
     outputs, activations = model.activations(params, inputs, counted)
     return outputs, {
@@ -90,10 +93,7 @@ def watched(model: Model, trained: Trained) -> Trained:
 
 
 def run(
-    group: list[Point],
-    data: dict[str, ImageTask],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas and measures their activity at each evaluation."""
     config, task = group[0].config, tasks.task_of(group[0], data)
@@ -124,6 +124,105 @@ def run(
     found = [experiment.training_outcome(history, config, place) for place in range(len(group))]
     outcomes = [outcome._replace(metrics=outcome.metrics | chance) for outcome in found]
     return with_test(outcomes, (task.test.images, task.test.targets))
+
+
+# --- claims and report --------------------------------------------------------------------------
+
+MEAN = "mean of the layers"
+_CLASSES = 10
+
+
+def make_claims(noises: Sequence[float], layers: Sequence[str]) -> list[Claim]:
+    """Returns the claim for every noise, for the mean of the layers and for each layer."""
+    return [
+        Claim(
+            item=f"change of the percentage of active neurons in training, {layer}"
+            + (f", noise {noise:g}" if len(noises) > 1 else ""),
+            statistic=value("change", noise=noise, layer=layer),
+            below=0.0,
+            conditions=(above_chance("the network", classes=_CLASSES, noise=noise, layer=layer),),
+            digits=2,
+        )
+        for noise in noises
+        for layer in (MEAN, *layers)
+    ]
+
+
+_PREFIX = "test_active_"
+
+# Least number of test images, for results that lack it.
+_EXAMPLES = 500
+
+
+def _activity(done: pd.DataFrame, workdir: Path) -> pd.DataFrame:
+    """Returns one row a run, evaluation and layer: `active_percent` on the test images.
+
+    Layers are numbered from the input, `ReLU 1` first; the mean of the layers is a layer too.
+    """
+    rows = files.read_histories(workdir, done, ["noise", "seed"])
+    columns = [name for name in rows if name.startswith(_PREFIX)]
+    percent = 100 * rows[columns].rename(columns=lambda n: f"ReLU {n.removeprefix(_PREFIX)}")
+    percent[MEAN] = percent.mean(axis=1)
+    # Rows without activity are epochs at which only other numbers were measured.
+    stacked = percent.stack(future_stack=True).dropna().rename_axis([None, "layer"])
+    of_run = rows.reindex(columns=["noise", "seed", "epoch"])
+    return of_run.join(stacked.rename("active_percent").reset_index("layer"), how="inner")
+
+
+def _changes(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns first, last and change of each layer's activity, one row a noise, layer and seed."""
+    ordered = table.sort_values("epoch", kind="stable")
+    found = ordered.groupby(["noise", "layer", "seed"], sort=False)["active_percent"]
+    ends = found.agg(["first", "last"]).reset_index()
+    return ends.assign(change=ends["last"] - ends["first"])
+
+
+def _draw(table: pd.DataFrame) -> Any:
+    """Draws each layer's mean over seeds against the epoch, one panel a noise level."""
+    from matplotlib import colormaps
+
+    noises = table["noise"].unique()
+    figure, (axes,) = subplots(1, len(noises), 5.5, 3.8)
+    for axis, noise in zip(axes, noises, strict=True):
+        rows = table[table["noise"] == noise]
+        layers = rows["layer"].unique()
+        colors = colormaps["viridis"](np.linspace(0, 0.9, len(layers)))
+        for layer, color in zip(layers, colors, strict=True):
+            means = rows[rows["layer"] == layer].groupby("epoch")["active_percent"].mean()
+            style = {"color": "black", "linewidth": 2.5} if layer == MEAN else {"color": color}
+            axis.plot(means.index, means, label=layer, **style)
+        title = f"noise {noise:g}" if len(noises) > 1 else ""
+        axis.set(xlabel="epoch", ylabel="active neurons (%)", title=title)
+        axis.set_ylim(bottom=0)
+    axes[-1].legend(frameon=False, fontsize="small")
+    return figure
+
+
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the table, the claims and the figure of a sweep over noise and seeds."""
+    done = results[results["status"] == "ok"]
+    table = _activity(done, workdir)
+    changes = _changes(table)
+    ends = changes.groupby(["noise", "layer"], sort=False)[["first", "last"]].mean()
+    accuracy = 100 * done.groupby("noise")["test_accuracy"].mean()
+    runs = changes.merge(done.drop(columns="id"), on=["noise", "seed"])
+    runs = runs.assign(num_test=runs.get("num_test", _EXAMPLES))
+    layers = [layer for layer in dict.fromkeys(changes["layer"]) if layer != MEAN]
+    claims = make_claims(list(dict.fromkeys(changes["noise"])), layers)
+    return Report(
+        title=config.title,
+        tables=[
+            ("Active neurons (%), first and last report", ends.reset_index()),
+            ("Test accuracy (%)", accuracy.reset_index()),
+        ],
+        claims=decide_all(claims, Runs.of(SETTINGS.sweep(config), runs)),
+        figures={"activation_sparsity": functools.partial(_draw, table)},
+        extra_tables={"activity": table},
+        notes=[
+            "Fractions are of test images; layers are numbered from the input. A fall counts as "
+            "shown when its 95 % interval over seeds is below zero."
+        ],
+    )
 
 
 EXPERIMENT = Experiment(

@@ -5,11 +5,9 @@ Karp et al. (NeurIPS 2021), figure 5, and the placements of the thesis, appendix
 
 import functools
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
@@ -19,17 +17,15 @@ from lsa_jax.experiments.lsa.noise_curves import tasks
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 _FILE = "examples.npy"
 
 
 def run(
-    group: list[Point],
-    data: dict[str, ImageTask],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Composes a point's first training images and keeps them in its folder."""
     (point,) = group
@@ -73,7 +69,7 @@ def draw(results: pd.DataFrame, workdir: Path) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the picture, and the pixels' mean and standard deviation as a table."""
     columns = ["background", "placement", "noise", "pixel_mean", "pixel_std"]
     return Report(

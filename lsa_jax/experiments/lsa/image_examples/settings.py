@@ -1,10 +1,8 @@
 """Settings: the noise curves' of data, and the images to show."""
 
-import ml_collections
-
 from lsa_jax.checks import integer, text, tuple_of
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.fields import Field, Settings, experiment_field
+from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field
 
 # fmt: off
 FIELDS: dict[str, Field] = {
@@ -31,7 +29,7 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: background x placement x noise.
 
     Distractors go with the vehicles of CIFAR-10, and only in corners.

@@ -8,12 +8,11 @@ Kernel: thresholds from a search on the population, weights from its discriminan
 regression, whichever errs least on validation examples; the error is that on fresh examples.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
-import ml_collections
 import numpy as np
 import scipy.linalg
 import scipy.optimize
@@ -34,12 +33,19 @@ from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS as SIGNAL_SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.streams import KernelBound
-from lsa_jax.reporting.measure_names import EXAMPLES, is_measure
+from lsa_jax.reporting.courses import EXAMPLES, is_measure
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
+
+
+class KernelBound:
+    """Random streams of a seed's key."""
+
+    FILTERS, TRAIN, VALIDATION, TEST, LINEAR = range(5)
+
 
 # Results of training one filter that are kept, with its measures.
 _KEPT = ("w_dot_wstar", "ratio", EXAMPLES)
@@ -48,17 +54,13 @@ _KEPT = ("w_dot_wstar", "ratio", EXAMPLES)
 _DRAWN = 10_000_000
 
 
-def noise_sigma(config: ml_collections.ConfigDict) -> float:
+def noise_sigma(config: Config) -> float:
     """Returns sigma = 1 / sqrt(d), as theorem 2 has it."""
     return row_length(config) ** -0.5
 
 
 def choose_designs(group: list[Point]) -> list[Design]:
-    """Draws the filters of a group's kernels and searches their thresholds, smallest kernel first.
-
-    Returns:
-        One design a point, in the order of the points.
-    """
+    """Draws filters for a group's kernels, and searches thresholds, smallest kernel first."""
     config, sizes = group[0].config, [point.config.m for point in group]
     key = jax.random.fold_in(jax.random.key(config.seed), KernelBound.FILTERS)
     directions = draw_directions(key, max(sizes), row_length(config))
@@ -86,14 +88,9 @@ def fit_logistic(
 ) -> Float[np.ndarray, "penalties f"]:
     """Fits logistic regressions through the origin, pulled towards given weights.
 
-    Each minimises mean log(1 + exp(-<w, F>)) + penalty / 2 (w - start)^T C (w - start). The fits
-    are done in features that C turns into white ones, where they are well conditioned.
-
-    Args:
-        features: y F(X), so that every label is 1.
-        start: the weights that it is pulled towards.
-        covariance: C, positive definite.
-        penalties: the pull's strength in each fit.
+    Each minimises mean log(1 + exp(-<w, F>)) + penalty / 2 (w - start)^T C (w - start), with
+    features F = y F(X), so that every label is 1, and C positive definite. The fits are done in
+    features that C turns into white ones, where they are well conditioned.
     """
     factor = scipy.linalg.cholesky(covariance, lower=True)
     white = scipy.linalg.solve_triangular(factor, features.T, lower=True).T
@@ -111,9 +108,7 @@ def fit_logistic(
     return scipy.linalg.solve_triangular(factor.T, np.transpose(found), lower=False).T
 
 
-def fit_kernel(
-    config: ml_collections.ConfigDict, design: Design, features: dict[int, np.ndarray]
-) -> Outcome:
+def fit_kernel(config: Config, design: Design, features: dict[int, np.ndarray]) -> Outcome:
     """Fits a kernel's weights at given thresholds and measures them.
 
     `features` are y F(X) of training, validation and test examples, by stream.
@@ -152,7 +147,7 @@ _SIZES = {
 }
 
 
-def _run_kernels(group: list[Point], progress: Callable[[float], None]) -> list[Outcome]:
+def _run_kernels(group: list[Point], progress: Progress) -> list[Outcome]:
     config, designs = group[0].config, choose_designs(group)
     progress(0.3)
     drawn: dict[int, list[np.ndarray]] = {}
@@ -186,9 +181,7 @@ def network_point(point: Point) -> Point:
     return Point(point.id, point.settings, settings)
 
 
-def _run_networks(
-    group: list[Point], directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def _run_networks(group: list[Point], directory: Path, progress: Progress) -> list[Outcome]:
     trained = experiment.run([network_point(p) for p in group], None, directory, progress)
     return [
         outcome if outcome.status == "failed" else outcome._replace(metrics=_of_network(outcome))
@@ -203,7 +196,7 @@ def _of_network(outcome: Outcome) -> dict[str, Any]:
     return {"test_error": 1 - found["test_accuracy"]} | kept
 
 
-def linear_error(config: ml_collections.ConfigDict) -> float:
+def linear_error(config: Config) -> float:
     """Returns the share of fresh examples on which y sum_i <w*, X_i> is not above 0.
 
     Every row is drawn, through its product with w*.
@@ -220,9 +213,7 @@ def linear_error(config: ml_collections.ConfigDict) -> float:
     return wrong / config.num_test
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains a group's networks as replicas, fits the kernels of one seed, or just measures."""
     del data
     learner = group[0].config.learner
@@ -233,7 +224,7 @@ def run(
     return _run_kernels(group, progress)
 
 
-def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: Config) -> dict[str, Any]:
     own = {name: config[name] for name in ("k", "m", "seed")}
     return {"learner": config.learner, "d": row_length(config)} | own
 

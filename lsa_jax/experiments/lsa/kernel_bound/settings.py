@@ -5,11 +5,9 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 5 (theorem 2) and s
 
 import math
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
-from lsa_jax.sweep.fields import Field, Settings, experiment_field
+from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field
 
 _SEED, _K, _M = integer(0), integer(10), integer(1)
 
@@ -56,7 +54,7 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def row_length(config: ml_collections.ConfigDict) -> int:
+def row_length(config: Config) -> int:
     """Returns d: as set, or the whole number next to k / log(k)^2.
 
     There theorem 2's sigma^2 = 1 / d is sigma = log(k) / sqrt(k) as well.
@@ -66,12 +64,12 @@ def row_length(config: ml_collections.ConfigDict) -> int:
     return round(config.k / math.log(config.k) ** 2) if config.d is None else config.d
 
 
-def num_features(config: ml_collections.ConfigDict) -> int:
+def num_features(config: Config) -> int:
     """Returns how many weights matter: m filters times the dimension that they and w* span."""
     return config.m * min(row_length(config), config.m + 1)
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: for each k network, linear classifier, kernels.
 
     Kernels with more than `max_features` weights are left out.

@@ -43,12 +43,7 @@ _EXAMPLES_AT_ONCE = 4
 
 
 class Design(NamedTuple):
-    """Filters with their thresholds.
-
-    Attributes:
-        directions: w_j^0 / |w_j^0|, in coordinates that begin with w*.
-        thresholds: t_j.
-    """
+    """Filters w_j^0 / |w_j^0|, in coordinates that begin with w*, with their thresholds t_j."""
 
     directions: Float[np.ndarray, "m r"]
     thresholds: Float[np.ndarray, " m"]
@@ -193,7 +188,7 @@ def search_thresholds(
 
     Args:
         directions: the filters.
-        sigma: standard deviation of the noise.
+        sigma: standard deviation of the k noise rows' entries.
         k: number of noise rows.
         pass_fractions: common thresholds, as the share of noise rows that pass.
         sweeps: rounds of the search filter by filter.
@@ -265,15 +260,8 @@ def draw_features(
 ) -> list[Float[np.ndarray, "n f"]]:
     """Draws y F(X) of fresh examples under several designs, all on the same examples.
 
-    Args:
-        key: of these examples alone.
-        designs: each with the first filters, in the first coordinates, of the largest one.
-        sigma: standard deviation of the noise rows' entries.
-        k: number of noise rows.
-        num_examples: n.
-
-    Returns:
-        For each design an array [n, m r].
+    Designs have the first filters, in the first coordinates, of the largest one. The key is of
+    these examples alone; sigma is of the k noise rows' entries.
     """
     arrays = [Design(*(jnp.asarray(a, jnp.float32) for a in design)) for design in designs]
     sums = _draw_noise_sums(key, arrays, k, num_examples)

@@ -2,19 +2,39 @@
 
 Karp et al. (NeurIPS 2021), section 4, lemmas 1 to 3, with the conditions of thesis appendix B.1.3.
 The gradient is computed without sampling (`signal.population`), so nothing here is random.
+
+"Theta(1)" is a quantity that varies by less than a factor while k grows, "O(1)" one whose exponent
+in k, fitted on logarithmic scales, is not above 0, and "Omega(1)" one whose exponent is not below
+0. "From some k0 on" names no k0: such statements are decided in the upper half of the k of the
+sweep, as a k0 chosen to fit the results would assume the conclusion.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lsa.lemmas.report import make_report
-from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
+from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure
+from lsa_jax.experiments.lsa.signal_scaling.report import (
+    LEAST_POINTS,
+    PowerLaw,
+    describe,
+    fit_power_law,
+    reached_from,
+)
+from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import Claim, Condition, decide_all, enough
+from lsa_jax.reporting.curves import subplots
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 
@@ -25,12 +45,12 @@ def _onset(course: pd.DataFrame) -> float:
     return float(np.interp(0.0, slope[last : last + 2], c[last : last + 2]))
 
 
-def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dict[str, float]:
+def check_lemmas(config: Config, course: pd.DataFrame) -> dict[str, float]:
     """Reduces a trajectory to the numbers that the lemmas bound.
 
     Args:
         config: of the point.
-        course: one row a time, with the entries of `signal.descent.measure`.
+        course: one row a time, with the entries of `signal.population.measure`.
 
     Returns:
         `lemma1_least`, `lemma1_most`: range of -grad . w* while |w.w*| <= H / log(k)^4.
@@ -63,9 +83,7 @@ def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dic
     return {name: float(value) for name, value in found.items()}
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Follows the population gradient's flow of one point and checks the lemmas along it."""
     del data, directory, progress
     ((_, _, config),) = group
@@ -82,6 +100,234 @@ def run(
         "b": history[-1]["b"],
     }
     return [Outcome(results | check_lemmas(config, pd.DataFrame(history)), history)]
+
+
+# --- claims -------------------------------------------------------------------------------------
+
+# "Theta(1)": a quantity that varies by less than this factor while k grows.
+SAME_ORDER = 2.0
+# Sizes of -grad.w*, 1/2 at the start, for which the report has the first k.
+PROOF_LEAST = (0.0, 0.1, 0.25)
+# Numbers of the population are exact: an exponent this near 0 is 0.
+EXACT = 1e-9
+
+_UPPER = ", upper half of the k"
+_PROOF = "lemma 1, H = 2 C2: "
+# A statistic, and our number.
+_Parts = tuple[Statistic, Callable[[Runs], object]]
+
+
+def make_claims() -> list[Claim]:
+    """Returns the lemmas' statements."""
+    # Item, the paper's statement, statistic with our number, ends of the range.
+    # fmt: off
+    table = [
+        ("lemma 1: least -grad.w* while w.w* is small", "above 0",
+         _number("lemma1_least", np.min), 0.0, np.inf),
+        ("lemma 1: largest over least -grad.w*, all k", "Theta(1)",
+         _spread("lemma1_least", "lemma1_most"), 0.0, SAME_ORDER),
+        (f"{_PROOF}least -grad.w* while w.w* is small{_UPPER}", "above 0",
+         _number("lemma1_proof_least", np.min, upper=True), 0.0, np.inf),
+        (f"{_PROOF}largest over least -grad.w*{_UPPER}", "Theta(1)",
+         _spread("lemma1_proof_least", "lemma1_proof_most", upper=True), 0.0, SAME_ORDER),
+        ("lemma 2: least grad.w_perp / |w_perp|^2", "0 or more",
+         _number("lemma2_least", np.min), -EXACT, np.inf),
+        ("lemma 2: exponent in k of the largest grad.w_perp / (|w_perp|^2 log(k)^3)",
+         "O(1): at most 0", _exponent("lemma2_ratio"), -np.inf, EXACT),
+        (f"lemma 3: least grad_b while w.w* and the error are large{_UPPER}", "above 0",
+         _number("lemma3_least", np.min, upper=True), 0.0, np.inf),
+        (f"lemma 3: exponent in k of that least grad_b{_UPPER}", "Omega(1): at least 0",
+         _exponent("lemma3_least", upper=True), -EXACT, np.inf),
+        (f"exponent in k of log(k)^4 w.w* where b starts to fall{_UPPER}", "O(1): at most 0",
+         _exponent("onset_ratio", upper=True), -np.inf, EXACT),
+        ("largest k b / (w.w*)", "at most Theta(1)",
+         _number("bias_ratio", np.max), -EXACT, SAME_ORDER + EXACT),
+    ]
+    # fmt: on
+    claims = [
+        Claim(
+            item=item,
+            paper=paper,
+            statistic=statistic,
+            ours=ours,
+            above=above,
+            below=below,
+            conditions=_CONDITIONS,
+        )
+        for item, paper, (statistic, ours), above, below in table
+    ]
+    return [*claims, *map(_first_k, PROOF_LEAST)]
+
+
+def _flow_arrives(runs: Runs) -> str:
+    rows = runs.finished
+    reached = len(rows) and bool(rows.loc[rows["k"].idxmax(), "reached"])
+    return "" if reached else "it does not"
+
+
+_CONDITIONS = (
+    Condition("the flow at the largest k reaches the error", _flow_arrives),
+    enough("k", LEAST_POINTS, f"{LEAST_POINTS} k or more"),
+)
+
+
+def _rows(runs: Runs, upper: bool) -> pd.DataFrame:
+    """Returns the rows of all k or of the upper half of them."""
+    rows = runs.finished
+    sizes = np.sort(rows["k"].unique())
+    return rows[rows["k"].isin(sizes[len(sizes) // 2 :])] if upper else rows
+
+
+def _number(column: str, summary: Callable, *, upper: bool = False) -> _Parts:
+    """Returns the statistic of a column's summary over k, and our number."""
+
+    def ours(runs: Runs) -> float:
+        return float(summary(_rows(runs, upper)[column]))
+
+    return _exact(ours, column), ours
+
+
+def _spread(least: str, most: str, *, upper: bool = False) -> _Parts:
+    """Returns the statistic of the largest number over the least, and our number."""
+
+    def ours(runs: Runs) -> float:
+        rows = _rows(runs, upper)
+        low = rows[least].min()
+        return float(rows[most].max() / low) if low else np.inf
+
+    return _exact(ours, least), ours
+
+
+def _exact(number: Callable[[Runs], float], column: str) -> Statistic:
+    """Returns the statistic of an exact number that is made of a column."""
+
+    def statistic(runs: Runs) -> Sample:
+        found = [number(runs)] if len(runs.finished) else []
+        return Sample(pd.Series(found, dtype=float), exact=True, lost=runs.lost(column))
+
+    return statistic
+
+
+def _exponent(column: str, *, upper: bool = False) -> _Parts:
+    """Returns the statistic of an exponent in k, with the interval of the line's slope."""
+
+    def fit(runs: Runs, tail: float = 0.025) -> PowerLaw | None:
+        rows = _rows(runs, upper)
+        return fit_power_law(rows["k"], rows[column], tail)
+
+    def statistic(runs: Runs) -> Sample:
+        found = fit(runs)
+        return Sample(
+            pd.Series([] if found is None else [found.exponent], dtype=float),
+            ends=lambda tail: fit(runs, tail)[2:4],
+            units=len(_rows(runs, upper)),
+            lost=runs.lost(column),
+        )
+
+    return statistic, lambda runs: describe(fit(runs))
+
+
+def _first_k(least: float) -> Claim:
+    """Returns the first k from which on lemma 1 with the proof's H holds: measured."""
+
+    def first(runs: Runs) -> float:
+        rows = runs.finished
+        return reached_from(rows["k"], rows["lemma1_proof_least"] > least) or 0.0
+
+    return Claim(
+        item=f"k from which on lemma 1, H = 2 C2, has -grad.w* above {least:g}",
+        paper="some k0",
+        statistic=_exact(first, "lemma1_proof_least"),
+        ours=lambda runs: int(first(runs)) or "none",
+    )
+
+
+# --- report -------------------------------------------------------------------------------------
+
+_SHOWN = {
+    "k": "k",
+    "reached": "error reached",
+    "time": "time",
+    "w_dot_wstar": "w.w* at the end",
+    "lemma1_least": "1: least -grad.w*",
+    "lemma1_most": "1: largest",
+    "lemma1_proof_least": "1, H = 2 C2: least",
+    "lemma1_proof_most": "1, H = 2 C2: largest",
+    "lemma2_least": "2: least rate",
+    "lemma2_ratio": "2: largest / log^3 k",
+    "lemma3_least": "3: least grad_b",
+    "lemma3_sketch_least": "3: w.w* >= k^(-1/8)",
+    "onset_ratio": "onset x log^4 k",
+    "bias_ratio": "k max b/(w.w*)",
+}
+
+_NOTE = (
+    "Time is learning rate times steps, in the limit of small steps, until the error reaches "
+    "{target:g}. Columns 1 to 3 belong to the lemmas: -grad.w* while |w.w*| <= H / log(k)^4 with "
+    "H = {lemma1:g}, where the bias is still about 0 and it holds by construction, and with the "
+    "H = 2 C2 of the proof, which lasts until lemma 3 sets in; rate = grad.w_perp / |w_perp|^2 "
+    "all along; grad_b while w.w* >= C2 / log(k)^4 with C2 = {lemma3:g} (then while w.w* >= "
+    "k^(-1/8)) and the error is {target:g} or more. Onset is w.w* where b starts to fall. The "
+    "paper's statements are about k from some k0 on; lemma 3, and lemma 1 with the proof's H, are "
+    "judged in the upper half of the k of the sweep{from_k}. An order is shown when the quantity "
+    "over that order varies by less than a factor {same_order:g} (Theta), or when the 95 % "
+    "interval of its exponent in k, fitted on logarithmic scales, is not above 0 (O) or not below "
+    "0 (Omega)."
+)
+
+
+def _draw(table: pd.DataFrame) -> Any:
+    """Draws the gradient's three components against w.w*, a line for each k."""
+    from matplotlib import colormaps
+
+    figure, (axes,) = subplots(1, 3, 4, 3.6)
+    ks = sorted(table["k"].unique())
+    for place, k in enumerate(ks):
+        rows = table[table["k"] == k]
+        color = colormaps["viridis"](place / max(len(ks) - 1, 1))
+        label = f"k = {k}" if place in (0, len(ks) // 2, len(ks) - 1) else None
+        log_k, c = math.log(k), rows["w_dot_wstar"]
+        rate = rows["grad_w_perp"] / rows["w_perp_norm"]
+        axes[0].plot(c * log_k**4, -rows["grad_dot_wstar"], color=color, label=label)
+        axes[1].plot(c, rate / log_k**3, color=color)
+        axes[2].plot(c, rows["grad_b"], color=color)
+    titles = (
+        ("w·w* log⁴k", "lemma 1: −grad·w*"),
+        ("w·w*", "lemma 2: grad·w⊥ / (|w⊥|² log³k)"),
+        ("w·w*", "lemma 3: derivative in b"),
+    )
+    for axis, (xlabel, title) in zip(axes, titles, strict=True):
+        axis.set(xscale="log", xlabel=xlabel, title=title)
+        axis.axhline(0, color="black", linewidth=0.6)
+    axes[1].set_yscale("log")
+    axes[2].set_yscale("symlog", linthresh=0.1)
+    if ks:
+        axes[0].legend(frameon=False)
+    return figure
+
+
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the lemmas' numbers for every k, the claims and the figure."""
+    results = results.assign(k=results.get("k", config.k))
+    done = results[results["status"] == "ok"]
+    first = reached_from(done["k"], done["reached"]) if len(done) else None
+    table = files.read_histories(workdir, done, ["k"])
+    shown = [name for name in _SHOWN if name in done]
+    note = _NOTE.format(
+        target=config.target_error,
+        lemma1=config.lemma1_constant,
+        lemma3=config.lemma3_constant,
+        same_order=SAME_ORDER,
+        from_k="" if first is None else f" (the error is reached from k = {first:g} on)",
+    )
+    return Report(
+        title=config.title,
+        tables=[("The gradient along its flow", done[shown].rename(columns=_SHOWN))],
+        claims=decide_all(make_claims(), Runs.of(SETTINGS.sweep(config), results)),
+        figures={"lemmas": functools.partial(_draw, table)},
+        extra_tables={"trajectories": table},
+        notes=[note],
+    )
 
 
 EXPERIMENT = Experiment(run=run, report=make_report, on_host=lambda config: True)

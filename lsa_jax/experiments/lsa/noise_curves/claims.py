@@ -1,4 +1,4 @@
-"""Claims on noise curves and on a kernel that learns, stated before any run.
+"""Claims on noise curves and on a kernel that learns, stated before any run, and their series.
 
 Karp et al. (NeurIPS 2021), section 6: as noise, or the background, grows the network keeps more of
 its accuracy than an NTK. Percentages are corrected for chance where learners are compared, and
@@ -7,25 +7,153 @@ plain where they are compared with the paper's numbers.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
-import ml_collections
+import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.series import (
-    AXES,
-    PLACES,
-    Arrangement,
-    Series,
-    arrangement_name,
-    arrangements,
-    series_of,
-)
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import above_chance, fitted, shown
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.reporting import outcomes
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, fitted, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
 from lsa_jax.reporting.statistics import accuracy, minus, retained
+from lsa_jax.sweep.fields import Config
+
+PLACES = ("placement", "image_size", "background_size")
+
+# For results that lack the size of their test set and its number of classes.
+_CLASSES, _TEST_IMAGES = {"cifar2": 2, "vehicles": 4}, 10_000
+
+
+class Axis(NamedTuple):
+    """Words for the setting that grows along the figure, for its start and for its end."""
+
+    unit: str
+    start: str
+    end: str
+
+
+AXES = {
+    "noise": Axis("noise", "zero-noise", "at the highest noise"),
+    "background_size": Axis("background", "no-background", "on the largest background"),
+}
+
+
+class Series(NamedTuple):
+    """A curve of the figure: key of `LEARNERS`, name, and the settings of its runs."""
+
+    learner: str
+    label: str
+    settings: dict[str, object]
+
+
+class Arrangement(NamedTuple):
+    """A way of placing images on backgrounds.
+
+    Attributes:
+        name: in words; empty where the sweep has one arrangement.
+        settings: of its runs.
+        axis: setting that grows along the figure.
+        start: level without noise, or without a background.
+        levels: of the sweep, increasing.
+    """
+
+    name: str
+    settings: dict[str, object]
+    axis: str
+    start: float
+    levels: list[float]
+
+    @property
+    def suffix(self) -> str:
+        """Returns the end of a claim's item: the name in brackets, empty without a name."""
+        return f" ({self.name})" if self.name else ""
+
+    def at(self, *levels: float) -> dict[str, object]:
+        """Returns the settings of the arrangement's runs at some levels."""
+        return self.settings | {self.axis: levels}
+
+
+def arrangement_name(
+    placement: str, image_size: float, background_size: float | None = None
+) -> str:
+    """Returns an arrangement in words."""
+    on = "" if background_size is None else f" on {background_size:g}"
+    return f"{image_size:g}{on}, {placement.replace('_', ' ')}"
+
+
+def label_of(config: Config, learner: str, width: float) -> str:
+    """Returns the name of a series, with its width where there are several."""
+    several = learner == "ntk_finite" and len(config.sweep.ntk_width_factor) > 1
+    return LEARNERS[learner].label + f", width {width:g}" * several
+
+
+def series_of(config: Config) -> list[Series]:
+    """Returns the series of a sweep, in its order."""
+    points = SETTINGS.sweep(config)
+    pairs = dict.fromkeys((point["learner"], point["width_factor"]) for point in points)
+    return [
+        Series(
+            learner, label_of(config, learner, width), {"learner": learner, "width_factor": width}
+        )
+        for learner, width in pairs
+    ]
+
+
+def arrangements(config: Config) -> list[Arrangement]:
+    """Returns the arrangements of a sweep, in its order."""
+    axis, levels = config.figure_axis, {}
+    names = [name for name in PLACES if name != axis]
+    for point in SETTINGS.sweep(config):
+        row = {name: point.get(f"data.{name}", config.data[name]) for name in PLACES} | point
+        levels.setdefault(tuple(row[name] for name in names), set()).add(row[axis])
+    found = []
+    for values, own in levels.items():
+        where = dict(zip(names, values, strict=True))
+        name = arrangement_name(**where) if len(levels) > 1 else ""
+        start = 0.0 if axis == "noise" else where["image_size"]
+        found.append(Arrangement(name, where, axis, start, sorted(own)))
+    return found
+
+
+def runs_of(config: Config, results: pd.DataFrame, workdir: Path) -> Runs:
+    """Returns the runs of a sweep for claims, with the outcomes that its folder has.
+
+    Images of a test set are the same for all seeds; stars are drawn for each seed.
+    """
+    data = config.data
+    classes = len(data.classes) or _CLASSES.get(data.task, 10)
+    defaults = {"num_test": data.num_test or _TEST_IMAGES, "num_classes": classes}
+    known = results.reindex(columns=list(defaults)).astype(float).fillna(defaults)
+    kept = outcomes.read(workdir, results["id"])
+    counted = results.assign(**known)
+    return Runs.of(SETTINGS.sweep(config), counted, kept, fresh=data.dataset == "stars")
+
+
+def curves(results: pd.DataFrame, config: Config) -> pd.DataFrame:
+    """Returns the finished results with the columns that tables and figures need.
+
+    These are `series`, `arrangement`, `level` and `retained`: test accuracy in percent of the
+    accuracy of the same series, arrangement and seed at the start of the axis, missing where that
+    was not run.
+    """
+    table, axis = results[results["status"] == "ok"].copy(), config.figure_axis
+    table["series"] = [
+        label_of(config, row.learner, row.width_factor) for row in table.itertuples()
+    ]
+    ways = arrangements(config)
+    places = list(ways[0].settings)
+    names = {tuple(way.settings.values()): way.name for way in ways}
+    table["arrangement"] = [names[tuple(row)] for row in table[places].itertuples(index=False)]
+    table["level"] = table[axis]
+    starts = table[axis] == (0 if axis == "noise" else table["image_size"])
+    same = [table[name] for name in ("series", "arrangement", "seed")]
+    start = table["test_accuracy"].where(starts).groupby(same).transform("max")
+    return table.assign(retained=100 * table["test_accuracy"] / start)
+
 
 # Largest difference from a number of the paper, in points.
 TOLERANCE = 3.0
@@ -42,7 +170,7 @@ _NETWORK, _MACHINE = {"learner": "network"}, {"learner": "rfm"}
 _Conditions = tuple[Condition, ...]
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims of a sweep over noise or the size of backgrounds.
 
     Without a network, or with one level alone, accuracies are measured.
@@ -180,7 +308,7 @@ def _agrees(
     )
 
 
-def claims_on_updates(config: ml_collections.ConfigDict) -> list[Claim]:
+def claims_on_updates(config: Config) -> list[Claim]:
     """Returns the claims on the feature machine of a sweep that reports every update.
 
     Published accuracies are of one run on `Published.num_test` test images, which give their error.

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array
 
@@ -21,11 +20,11 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
-from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
 from lsa_jax.reporting import files
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.experiment import Outcome, Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 # Share of the work that matrices take in a run that solves by iterations.
@@ -34,12 +33,11 @@ _MATRICES = 0.8
 # Images that are composed at a time.
 _BATCH = 4096
 
-_Progress = Callable[[float], None]
 _MakeKernel = Callable[[tuple[int, ...]], Callable]
 
 
 def solve(
-    point: Point, task: ImageTask, make_kernel: _MakeKernel, scratch: Path, progress: _Progress
+    point: Point, task: ImageTask, make_kernel: _MakeKernel, scratch: Path, progress: Progress
 ) -> Outcome:
     """Fits a kernel's ridge regression to one point's data; before it, the kernel may learn."""
     settings = point.config[point.config.learner]
@@ -78,7 +76,7 @@ def solve(
 
 
 def _learn(
-    point: Point, kernel: Callable, train: Dataset, directory: Path, progress: _Progress
+    point: Point, kernel: Callable, train: Dataset, directory: Path, progress: Progress
 ) -> list[Callable]:
     """Returns the kernel before and after each of its updates."""
     config, settings = point.config, point.config[point.config.learner]
@@ -105,7 +103,7 @@ def _regress(
     test: Dataset,
     scratch: Path,
     matrix: Path,
-    progress: _Progress,
+    progress: Progress,
 ) -> Outcome:
     """Fits the regression of one kernel; its matrix of training images is kept at `matrix`."""
     config, settings = point.config, point.config[point.config.learner]
@@ -166,7 +164,7 @@ def _outcome(
     )
 
 
-def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) -> kernels.Choice:
+def _chosen(settings: Config, train: Dataset, scratch: Path) -> kernels.Choice:
     """Returns the solver, with the reason for an automatic choice; the same after a kill."""
     if settings.solver != "auto":
         return kernels.Choice(settings.solver, "")
@@ -194,9 +192,9 @@ def _iterate(
     gram_train: np.ndarray | kernels.PackedMatrix,
     targets: np.ndarray,
     gram_test: np.ndarray | kernels.ShardedRows,
-    settings: ml_collections.ConfigDict,
+    settings: Config,
     checkpoint: Path,
-    progress: _Progress,
+    progress: Progress,
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, float]]:
     """Returns the predictions for test and training examples, and how the system was solved."""
 
@@ -226,7 +224,7 @@ def _iterate(
 
 
 def _on_centres(
-    point: Point, task: ImageTask, make_kernel: _MakeKernel, scratch: Path, progress: _Progress
+    point: Point, task: ImageTask, make_kernel: _MakeKernel, scratch: Path, progress: Progress
 ) -> Outcome:
     """Fits a kernel's regression on centres; images are placed on their backgrounds batch by batch.
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jaxtyping import Array
@@ -21,11 +20,18 @@ from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
-from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
-from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures, with_test
+from lsa_jax.sweep.experiment import (
+    SCRATCH,
+    Experiment,
+    Outcome,
+    Progress,
+    with_last_measures,
+    with_test,
+)
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split
 
@@ -46,7 +52,7 @@ def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
     return tasks.load(points, data_dir)
 
 
-def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
+def varying(config: Config) -> tuple[str, ...]:
     """Returns the fields in which points of a group may differ.
 
     Trained networks differ in noise and seed; a learner that follows a trained network is in the
@@ -67,7 +73,7 @@ def arrange(group: list[Point]) -> list[Point]:
     return sorted(group, key=lambda point: first[_leader(point).config.to_json()])
 
 
-def _follows(config: ml_collections.ConfigDict) -> bool:
+def _follows(config: Config) -> bool:
     return LEARNERS[config.learner].follows is not None
 
 
@@ -81,7 +87,7 @@ def _leader(point: Point) -> Point:
     return point._replace(config=config.lock())
 
 
-def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: int) -> Model:
+def build_model(config: Config, learner: str, num_classes: int) -> Model:
     """Returns the network that all learners share, in the learner's parameterisation.
 
     Equal settings give the same functions, for which jax compiles once.
@@ -105,10 +111,7 @@ def _build(name: str, **settings: Any) -> Model:
 
 
 def make_optimizer(
-    settings: ml_collections.ConfigDict,
-    steps_per_epoch: int,
-    trained: Trained,
-    input_shape: tuple[int, ...],
+    settings: Config, steps_per_epoch: int, trained: Trained, input_shape: tuple[int, ...]
 ) -> optax.GradientTransformation:
     """Returns the optimiser of a learner's settings, with the rates of its parameterisation."""
     factors = trained.model.rate_factors
@@ -141,7 +144,7 @@ def train_group(
     task: ImageTask,
     trained: Trained,
     directory: Path,
-    progress: Callable[[float], None],
+    progress: Progress,
     *,
     loss: Callable | None = None,
     metrics: dict[str, Callable] | None = None,
@@ -190,16 +193,14 @@ def train_group(
     )
 
 
-def measuring(
-    config: ml_collections.ConfigDict, model: Model, trained: Trained
-) -> training.Measuring:
+def measuring(config: Config, model: Model, trained: Trained) -> training.Measuring:
     """Returns the measures of the settings, of a network however it is trained."""
     names, examples = config.measures, config.measured_examples
     return training.Measuring(names, examples, model.apply, network=trained.network)
 
 
 def _train(
-    group: list[Point], task: ImageTask, directory: Path, progress: Callable[[float], None]
+    group: list[Point], task: ImageTask, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains the network, or its linearisation, of every point of a group at once.
 
@@ -273,9 +274,7 @@ def _linearization_errors(
     return found
 
 
-def training_outcome(
-    history: training.History, config: ml_collections.ConfigDict, replica: int
-) -> Outcome:
+def training_outcome(history: training.History, config: Config, replica: int) -> Outcome:
     """Returns one replica's outcome: its last losses and metrics, and the group's pace."""
     rows = [
         {name: v[replica].item() if isinstance(v, np.ndarray) else v for name, v in row.items()}
@@ -305,10 +304,7 @@ def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -
 
 
 def run(
-    group: list[Point],
-    data: dict[str, ImageTask],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single point exactly."""
     config, task = group[0].config, tasks.task_of(group[0], data)
@@ -329,7 +325,7 @@ def run(
     return with_test(outcomes, (task.test.images, task.test.targets))
 
 
-def columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def columns(config: Config) -> dict[str, Any]:
     """Returns the fields that results have also where they were not swept."""
     own = ("learner", "width_factor", "noise", "seed")
     of_data = ("placement", "image_size", "background_size")

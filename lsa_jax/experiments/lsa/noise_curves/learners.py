@@ -8,10 +8,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import ml_collections
-
 from lsa_jax.checks import boolean, integer, number, one_of, optional, tuple_of
-from lsa_jax.sweep.fields import Field
+from lsa_jax.sweep.fields import Config, Field
 
 if TYPE_CHECKING:
     from jaxtyping import Array
@@ -61,7 +59,7 @@ class Learner(NamedTuple):
     kernel: Callable[["Array", "Model", tuple[int, ...]], Callable] | None = None
     follows: str | None = None
     learn: Callable[..., list[Callable]] | None = None
-    trained: Callable[["Model", ml_collections.ConfigDict], Trained] | None = None
+    trained: Callable[["Model", Config], Trained] | None = None
 
     @property
     def is_learned_kernel(self) -> bool:
@@ -138,7 +136,7 @@ def linearized_model(model: "Model") -> "Model":
     return Model(init, apply, None)
 
 
-def trained_network(model: "Model", settings: ml_collections.ConfigDict) -> Trained:
+def trained_network(model: "Model", settings: Config) -> Trained:
     """Returns the network itself, or with an output scale its change times that."""
     if settings.output_scale is None:
         return Trained(model)
@@ -148,7 +146,7 @@ def trained_network(model: "Model", settings: ml_collections.ConfigDict) -> Trai
     return Trained(scaled(model, alpha), FROZEN, lambda params: network_params(params, alpha))
 
 
-def _linearization(model: "Model", settings: ml_collections.ConfigDict) -> Trained:
+def _linearization(model: "Model", settings: Config) -> Trained:
     del settings
     return Trained(linearized_model(model), ("initial",), operator.itemgetter("weights"))
 
@@ -161,7 +159,7 @@ def _finite_ntk(key: "Array", model: "Model", input_shape: tuple[int, ...]) -> C
 
 
 def _machine(
-    kernel: Callable, settings: ml_collections.ConfigDict, *examples: "Array", **options: Any
+    kernel: Callable, settings: Config, *examples: "Array", **options: Any
 ) -> list[Callable]:
     """Returns the kernels of a recursive feature machine, from that before the first update on."""
     from lsa_jax import kernels
@@ -265,7 +263,7 @@ LEARNERS: dict[str, Learner] = {
 }
 
 
-def is_exact(config: ml_collections.ConfigDict) -> bool:
+def is_exact(config: Config) -> bool:
     """Whether the learner solves for its predictions, without any training before."""
     has_kernel = LEARNERS[config.learner].kernel is not None
     return has_kernel and config[config.learner].get("method", "regression") == "regression"

@@ -5,28 +5,32 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves import verdict
 from lsa_jax.experiments.lsa.noise_curves.claims import (
     AFTER_UPDATE,
+    AXES,
+    arrangement_name,
     claims_on_updates,
+    curves,
     make_claims,
+    runs_of,
 )
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.series import AXES, arrangement_name, curves, runs_of
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
-from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.reporting.claims import above_chance, decide_all, fitted
+from lsa_jax.reporting.courses import is_measure
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
+from lsa_jax.reporting.grades import Answer, grade
 from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 _Tables = list[tuple[str, pd.DataFrame]]
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep, by the axis of its figure."""
     if config.figure_axis in AXES:
         return _on_noise(config, results, workdir)
@@ -57,7 +61,7 @@ def _wide(values: pd.Series, rows: pd.DataFrame, columns: pd.Series, heading: st
 # Against noise, or the size of backgrounds.
 
 
-def _on_noise(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def _on_noise(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     table, axis, label = curves(results, config), AXES[config.figure_axis], _axis_label(config)
     names = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
     heading = f"{axis.unit} {{:g}}"
@@ -82,7 +86,7 @@ def _on_noise(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir:
     )
 
 
-def _axis_label(config: ml_collections.ConfigDict) -> str:
+def _axis_label(config: Config) -> str:
     if config.figure_axis == "background_size":
         return "side of the background (pixels)"
     if config.data.background == "gaussian" and config.data.std_power == 2:
@@ -128,24 +132,20 @@ def _draw_lines(axis: Any, table: pd.DataFrame, y: pd.Series, x: str, **labels: 
         style = {"color": colors[series], "label": series, "marker": "o", "markersize": 4}
         draw_mean(axis, y[rows.index], rows[x], **style)
     axis.set(**labels)
-    tidy(axis)
 
 
 def _draw_curves(table: pd.DataFrame, label: str) -> Any:
     """Draws test accuracy and percentage retained against the level, one row an arrangement."""
-    import matplotlib.pyplot as plt
-
     names = list(table["arrangement"].unique())
-    size = (9, 3.6 * len(names) + 0.4)
-    figure, grid = plt.subplots(len(names), 2, figsize=size, layout="constrained", squeeze=False)
-    panels = (
+    figure, grid = subplots(len(names), 2, 4.5, 3.8)
+    quantities = (
         (100 * table["test_accuracy"], "test accuracy (%)"),
         (table["retained"], "% retained"),
     )
     handles: dict[str, Any] = {}
     for name, axes in zip(names, grid, strict=True):
         rows = table[table["arrangement"] == name]
-        for axis, (y, quantity) in zip(axes, panels, strict=True):
+        for axis, (y, quantity) in zip(axes, quantities, strict=True):
             words = {"xlabel": label, "ylabel": quantity, "title": name}
             _draw_lines(axis, rows, y, "level", ylim=(0, 103), **words)
             handles |= {line.get_label(): line for line in axis.get_lines()}
@@ -164,7 +164,7 @@ _FITS = {
 
 
 def _on_examples(
-    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame
+    config: Config, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame
 ) -> Report:
     """Returns learning curves, with lazy or rich at the largest number of examples."""
     counts, headings = fine["num_train"], "{:,.0f} examples"
@@ -175,7 +175,7 @@ def _on_examples(
         means = network.groupby("num_train")[measures].agg(mean_and_spread).reset_index()
         tables.append(("The trained network against its start", means))
     largest = runs_of(config, results, workdir).where(num_train=max(config.sweep.num_train))
-    found, side = verdict.decide(largest), config.data.image_size
+    found, side = lazy_or_rich(largest), config.data.image_size
     notes = [
         f"Pictures that are not square are {_FITS[config.data.fit]} (config.data.fit = "
         f"{config.data.fit!r}); all are resized to {side} x {side} pixels."
@@ -198,9 +198,7 @@ def _on_examples(
 
 def _draw_learning(fine: pd.DataFrame) -> Any:
     """Draws test accuracy against the number of examples."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 6, 4)
     labels = {"xlabel": "training examples", "ylabel": "test accuracy (%)", "xscale": "log"}
     _draw_lines(axis, fine, 100 * fine["test_accuracy"], "num_train", **labels)
     counts = sorted(fine["num_train"].unique())
@@ -213,9 +211,7 @@ def _draw_learning(fine: pd.DataFrame) -> Any:
 # Against the updates of a kernel that learns.
 
 
-def _on_updates(
-    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame
-) -> Report:
+def _on_updates(config: Config, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame) -> Report:
     published, machine = numbers.PUBLISHED.get(config.paper_item or ""), fine["learner"] == "rfm"
     columns = [name for name in fine if name.startswith(AFTER_UPDATE)]
     after = fine[machine].melt(["learner", "series"], columns, "update", "accuracy").dropna()
@@ -262,9 +258,7 @@ def _draw_updates(
     after: pd.DataFrame, others: pd.DataFrame, published: numbers.Published | None
 ) -> Any:
     """Draws test accuracy against the number of updates; other learners' is a dashed line."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 6, 4)
     labels = {"xlabel": "updates", "ylabel": "test accuracy (%)"}
     _draw_lines(axis, after, 100 * after["accuracy"], "update", **labels)
     axis.set_xticks(sorted(after["update"].unique()))
@@ -276,3 +270,33 @@ def _draw_updates(
         axis.plot(range(len(published.percent)), published.percent, markersize=4, **theirs)
     axis.legend(frameon=False)
     return figure
+
+
+def lazy_or_rich(runs: Runs) -> Answer:
+    """Returns the answer on one task.
+
+    Args:
+        runs: at one number of examples: `learner`, `seed`, `test_accuracy`, `num_test`,
+            `num_classes`, of networks `train_accuracy` and, where it was measured,
+            `linearization_error`, and of kernels `ridge`, where a seed has several.
+    """
+    runs = _at_best_ridge(runs)
+    conditions = (
+        above_chance("the network", learner="network"),
+        fitted("the network", learner="network"),
+    )
+    learned, unfitted = (condition.unmet(runs) for condition in conditions)
+    return grade(runs, learned=learned, unfitted=unfitted)
+
+
+def _at_best_ridge(runs: Runs) -> Runs:
+    """Returns the runs, with kernels of several ridges at the one of best mean accuracy."""
+    rows = runs.finished
+    if "ridge" not in rows or not rows.duplicated(["learner", "seed"]).any():
+        return runs
+    kept = []
+    for _, own in rows.groupby("learner", sort=False):
+        means = own.groupby("ridge", dropna=False)["test_accuracy"].transform("mean")
+        several = own.duplicated(["learner", "seed"]).any()
+        kept.append(own[means == means.max()] if several else own)
+    return runs._replace(finished=pd.concat(kept).drop_duplicates(["learner", "seed"]))

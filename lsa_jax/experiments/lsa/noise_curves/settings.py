@@ -3,14 +3,12 @@
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 6; thesis appendix B.3.
 """
 
-import ml_collections
-
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
-from lsa_jax.reporting.measure_names import NAMES
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.reporting.courses import NAMES
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
 
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
 _PLACEMENT = one_of("random_location", "random_corner", "fixed_corner")
@@ -118,7 +116,7 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns every point: learner (and width) x noise x seed (x swept fields of the data).
 
     The infinite-width kernel is the same for every seed but for the data, so it has its seeds too:
@@ -142,12 +140,12 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return [{**point, **arrangement} for arrangement in _arrangements(axes) for point in points]
 
 
-def _seeds(axes: ml_collections.ConfigDict, learner: object) -> tuple[int, ...]:
+def _seeds(axes: Config, learner: object) -> tuple[int, ...]:
     learned = LEARNERS[str(learner)].is_learned_kernel
     return (learned and axes.learned_seed) or axes.seed
 
 
-def _arrangements(axes: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def _arrangements(axes: Config) -> list[dict[str, object]]:
     """Returns the swept placements, sizes and numbers of images; one {} where none is swept."""
     sizes = [{"data.image_size": a, "data.background_size": b} for a, b in axes.size] or [{}]
     places = [{"data.placement": placement} for placement in axes.placement] or [{}]
@@ -155,31 +153,31 @@ def _arrangements(axes: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return [{**place, **size, **count} for count in counts for size in sizes for place in places]
 
 
-def _distracts(config: ml_collections.ConfigDict) -> bool:
+def _distracts(config: Config) -> bool:
     return config.data.background == "distractors"
 
 
-def _shows_photographs(config: ml_collections.ConfigDict) -> bool:
+def _shows_photographs(config: Config) -> bool:
     return config.data.background == "photographs"
 
 
-def _tiles(config: ml_collections.ConfigDict) -> bool:
+def _tiles(config: Config) -> bool:
     """Whether photographs of their size tile a background."""
     return _shows_photographs(config) and (
         config.data.background_size % config.data.photograph_size == 0
     )
 
 
-def _is_normalised(config: ml_collections.ConfigDict) -> bool:
+def _is_normalised(config: Config) -> bool:
     return config.model.name == "wide_resnet" and config.model.norm == "batch"
 
 
-def _least_side(config: ml_collections.ConfigDict) -> int:
+def _least_side(config: Config) -> int:
     """Returns a side after a wide ResNet's groups: a quarter, rounded up twice."""
     return -(-config.data.background_size // 4)
 
 
-def _solves(config: ml_collections.ConfigDict) -> bool:
+def _solves(config: Config) -> bool:
     return is_exact(config) or LEARNERS[config.learner].follows is not None
 
 
@@ -249,7 +247,7 @@ _FIGURE_RULES = (
 def _rules_of_solver(name: str) -> tuple[Rule, ...]:
     """Returns the rules on a ridge regression, where it is the point's learner's."""
 
-    def other(config: ml_collections.ConfigDict) -> bool:
+    def other(config: Config) -> bool:
         return config.learner != name or not _solves(config)
 
     one_ridge = ("conjugate_gradients", "nystrom")
@@ -268,10 +266,10 @@ def _rules_of_solver(name: str) -> tuple[Rule, ...]:
 def _rules_of_training(name: str) -> tuple[Rule, ...]:
     """Returns the rules on a learner's training, where the point's learner needs it."""
 
-    def other(config: ml_collections.ConfigDict) -> bool:
+    def other(config: Config) -> bool:
         return is_exact(config) or name not in (config.learner, LEARNERS[config.learner].follows)
 
-    def is_mup(settings: ml_collections.ConfigDict) -> bool:
+    def is_mup(settings: Config) -> bool:
         return settings.parameterization == "mup" and settings.optimizer == "adam"
 
     return (

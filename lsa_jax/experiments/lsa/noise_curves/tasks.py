@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -23,10 +22,16 @@ from lsa_jax.data.images import ImageSet
 from lsa_jax.data.resizing import resize
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 TRAIN, TEST = 0, 1
+
+
+class NoiseCurves:
+    """Random streams of a seed's key: network, data, examples for ridge and gradients, centres."""
+
+    RUN, DATA, RIDGE, POINTS, CENTRES = range(5)
 
 
 class Split(NamedTuple):
@@ -54,7 +59,7 @@ class ImageTask(NamedTuple):
 _COMPOSED = ("placement", "std_power", "fresh_backgrounds", "image_noise", "transparent")
 
 
-def _data_key(config: ml_collections.ConfigDict) -> str:
+def _data_key(config: Config) -> str:
     loaded = {name: v for name, v in config.data.to_dict().items() if name not in _COMPOSED}
     return json.dumps(loaded, sort_keys=True)
 
@@ -76,7 +81,7 @@ def tile_pictures(
     return np.concatenate(rows, axis=1)
 
 
-def _photographs(config: ml_collections.ConfigDict, data_dir: Path | None) -> np.ndarray:
+def _photographs(config: Config, data_dir: Path | None) -> np.ndarray:
     """Returns photographs of the side of a background, or of the tiles of one."""
     data = config.data
     side = data.photograph_size or data.background_size
@@ -92,7 +97,7 @@ def _photographs(config: ml_collections.ConfigDict, data_dir: Path | None) -> np
 
 
 def _pools(
-    config: ml_collections.ConfigDict, task: TaskData, data_dir: Path | None
+    config: Config, task: TaskData, data_dir: Path | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Returns the pools of pictures behind training and test images; None for other backgrounds.
 
@@ -119,7 +124,7 @@ def _pools(
     return pools[0], pools[1]
 
 
-def _view(config: ml_collections.ConfigDict, image_set: ImageSet, section: str) -> TaskData:
+def _view(config: Config, image_set: ImageSet, section: str) -> TaskData:
     """Returns a data set's task by the settings; errors name the field to change."""
     data = config.data
     try:
@@ -139,7 +144,7 @@ def _view(config: ml_collections.ConfigDict, image_set: ImageSet, section: str) 
         raise InputError(f"config.{section}.{field} {why}") from None
 
 
-def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None, section: str) -> ImageTask:
+def _load_task(config: Config, data_dir: Path | None, section: str) -> ImageTask:
     data = config.data
     if data.dataset == "folder":
         found = images.load_folder(data.folder, data_dir, size=data.image_size, fit=data.fit)
@@ -177,7 +182,7 @@ def task_of(point: Point, data: dict[str, ImageTask]) -> ImageTask:
 
 
 def compose(
-    config: ml_collections.ConfigDict, which: int, split: Split, replica: dict, index: Array, epoch
+    config: Config, which: int, split: Split, replica: dict, index: Array, epoch
 ) -> Dataset:
     """Places examples on their backgrounds: a function of (seed, split, index, epoch) alone."""
     data = config.data
@@ -216,7 +221,7 @@ def composed(
     return compose(point.config, which, split, replica, jnp.asarray(index), jnp.int32(0))
 
 
-def input_shape(config: ml_collections.ConfigDict, task: ImageTask) -> tuple[int, int, int]:
+def input_shape(config: Config, task: ImageTask) -> tuple[int, int, int]:
     """Returns the shape of one composed image."""
     side = config.data.background_size
     return (side, side, task.train.images.shape[-1])
@@ -228,6 +233,6 @@ def replica_of(point: Point) -> dict[str, Any]:
     return {"data_key": key, "noise": jnp.float32(point.config.noise)}
 
 
-def source(config: ml_collections.ConfigDict, which: int, split: Split) -> training.Source:
+def source(config: Config, which: int, split: Split) -> training.Source:
     """Returns a split as training takes it: composed batch by batch, on the device."""
     return training.Source(split, len(split.targets), functools.partial(compose, config, which))

@@ -11,23 +11,22 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from lsa_jax.experiments.lsa.signal.descent import bias_rate_ratio
 from lsa_jax.experiments.lsa.signal.networks import (
     draw_examples,
     make_network,
     make_sampler,
     signal_vector,
 )
+from lsa_jax.experiments.lsa.signal.population import bias_rate_ratio
 from lsa_jax.experiments.lsa.signal_dynamics.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.losses import is_correct
@@ -43,6 +42,12 @@ Row = dict[str, Float[Array, ""]]
 Tree = Any
 
 
+class SignalDynamics:
+    """Random streams of a seed's key: start, minibatches, test examples, examples for measures."""
+
+    INIT, TRAIN, TEST, MEASURED = range(4)
+
+
 class FilterReplica(NamedTuple):
     """One run's key, its standard deviation of the noise, and its rates eta_w and eta_b."""
 
@@ -53,12 +58,9 @@ class FilterReplica(NamedTuple):
 
 
 class FilterState(NamedTuple):
-    """One run between two steps.
+    """One run between two steps, with the part of w orthogonal to w* at the last evaluation.
 
-    Attributes:
-        params: the network's, w and b unless the settings extend it.
-        step: steps taken; stays where it is once a step led to numbers that are not finite.
-        w_perp: part of w orthogonal to w* at the last evaluation.
+    `step` stays where it is once a step led to numbers that are not finite.
     """
 
     params: Tree
@@ -66,7 +68,7 @@ class FilterState(NamedTuple):
     w_perp: Float[Array, " d"]
 
 
-def make_replica(config: ml_collections.ConfigDict) -> FilterReplica:
+def make_replica(config: Config) -> FilterReplica:
     """Returns a run's own numbers, from its settings."""
     return FilterReplica(
         key=jax.random.key(config.seed),
@@ -76,7 +78,7 @@ def make_replica(config: ml_collections.ConfigDict) -> FilterReplica:
     )
 
 
-def init_state(config: ml_collections.ConfigDict, replica: FilterReplica) -> FilterState:
+def init_state(config: Config, replica: FilterReplica) -> FilterState:
     """Returns the start of Algorithm 1: w ~ N(0, init_scale^2 I), b = 0."""
     key = jax.random.fold_in(replica.key, SignalDynamics.INIT)
     params = make_network(config).init(key, config.init_scale, config.d)
@@ -87,9 +89,7 @@ def _is_finite(*trees: object) -> Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(trees)]).all()
 
 
-def _test_accuracy(
-    config: ml_collections.ConfigDict, params: Tree, step: Array, replica: FilterReplica
-) -> Array:
+def _test_accuracy(config: Config, params: Tree, step: Array, replica: FilterReplica) -> Array:
     """Returns the accuracy on fresh test examples, drawn in pieces of a minibatch's size."""
     key = jax.random.fold_in(jax.random.fold_in(replica.key, SignalDynamics.TEST), step)
     sampler = make_sampler(config)
@@ -103,10 +103,7 @@ def _test_accuracy(
 
 
 def train_steps(
-    config: ml_collections.ConfigDict,
-    state: FilterState,
-    replica: FilterReplica,
-    num_steps: Int[Array, ""],
+    config: Config, state: FilterState, replica: FilterReplica, num_steps: Int[Array, ""]
 ) -> tuple[FilterState, Float[Array, ""], Tree]:
     """Takes steps of Algorithm 1, each on a fresh minibatch.
 
@@ -138,10 +135,7 @@ def train_steps(
 
 
 def advance(
-    config: ml_collections.ConfigDict,
-    state: FilterState,
-    replica: FilterReplica,
-    num_steps: Int[Array, ""],
+    config: Config, state: FilterState, replica: FilterReplica, num_steps: Int[Array, ""]
 ) -> tuple[FilterState, Row]:
     """Takes steps of Algorithm 1 and measures the run where it then stands.
 
@@ -171,10 +165,7 @@ def advance(
 
 
 def run_until(
-    finished: Callable[[Evaluations], bool],
-    group: list[Point],
-    directory: Path,
-    progress: Callable[[float], None],
+    finished: Callable[[Evaluations], bool], group: list[Point], directory: Path, progress: Progress
 ) -> Evaluations:
     """Trains and measures the runs of a group together until they are finished.
 
@@ -199,7 +190,7 @@ def run_until(
 
 
 def _course(
-    config: ml_collections.ConfigDict, replicas: list[FilterReplica], start: Tree, steps: list[int]
+    config: Config, replicas: list[FilterReplica], start: Tree, steps: list[int]
 ) -> Course | None:
     """Returns the measures along training; None if there are none.
 
@@ -234,9 +225,7 @@ def outcome(runs: Evaluations, replica: int) -> Outcome:
     return with_last_measures(Outcome(results, history), runs.cost)
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains and measures the runs of a group together; one that is not finite fails alone."""
     del data
     runs = run_until(lambda runs: bool(runs.stopped.all()), group, directory, progress)

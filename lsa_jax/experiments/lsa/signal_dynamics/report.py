@@ -1,27 +1,113 @@
-"""The report on training dynamics: figure 3's panels, with a part for each extension."""
+"""Claims, tables and panels of figure 3: filter, threshold and accuracy along training."""
 
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lsa.signal.descent import (
+from lsa_jax.experiments.lsa.signal.population import (
     bias_rate_ratio,
     population_trajectory,
     typical_start,
 )
-from lsa_jax.experiments.lsa.signal_dynamics.claims import TOGETHER, make_claims, numbers_of
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.experiments.lsa.tables import histories, with_settings
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import Claim, decide_all, shown
+from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
+from lsa_jax.reporting.statistics import value
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
+
+# A rank correlation counts as "they grow together" above this.
+TOGETHER = 0.9
+
+
+def _rank_correlation(first: str, second: str, rows: pd.DataFrame) -> float:
+    """Returns Spearman's correlation; 0 where one of the two does not vary."""
+    if min(rows[first].nunique(), rows[second].nunique()) < 2:
+        return 0.0
+    return rows[first].corr(rows[second], method="spearman")
+
+
+# Numbers of one run, from the rows of its evaluations.
+NUMBERS: dict[str, Callable[[pd.DataFrame], float]] = {
+    "growth": functools.partial(_rank_correlation, "step", "w_dot_wstar"),
+    "signal": lambda rows: rows["w_dot_wstar"].iloc[-1],
+    "threshold": lambda rows: rows["b"].iloc[-1],
+    "together": functools.partial(_rank_correlation, "ratio", "test_accuracy"),
+    "rise": lambda rows: rows["test_accuracy"].iloc[-1] - rows["test_accuracy"].iloc[0],
+    "first": lambda rows: rows["test_accuracy"].iloc[0],
+    "last": lambda rows: rows["test_accuracy"].iloc[-1],
+}
+
+# Item, number, the paper's statement, range; each holds only if the accuracy rises.
+# fmt: off
+_STATEMENTS = (
+    ("rank correlation of the step and w.w*", "growth",
+     f"w.w* grows: above {TOGETHER:g}", {"above": TOGETHER}),
+    ("w.w* at the end", "signal", "positive: above 0", {"above": 0.0}),
+    ("b at the end", "threshold", "negative: below 0", {"below": 0.0}),
+    ("rank correlation of the ratio abs(b) to w.w* and test accuracy", "together",
+     f"they grow together: above {TOGETHER:g}", {"above": TOGETHER}),
+)
+# fmt: on
+_PRIMARY = ("signal", "threshold")
+
+
+def numbers_of(table: pd.DataFrame, settings: Sequence[str]) -> pd.DataFrame:
+    """Returns `NUMBERS` of every run that did not fail, a row a run, with its settings."""
+    rows = [
+        dict(zip(settings, key, strict=True)) | {n: of(run) for n, of in NUMBERS.items()}
+        for key, run in table[table["status"] == "ok"].groupby(list(settings))
+    ]
+    return pd.DataFrame(rows, columns=[*settings, *NUMBERS])
+
+
+def make_claims(series: Mapping[str, dict[str, float]], num_test: int) -> list[Claim]:
+    """Returns the claims of every series, named with its settings; accuracies are of `num_test`."""
+    claims = []
+    for name, at in series.items():
+        where = f" ({name})" if name else ""
+        rise = Claim(
+            item=f"test accuracy at the end minus the start's{where}",
+            statistic=_rise(at, num_test),
+            above=0.0,
+            primary=True,
+        )
+        learns = (shown(rise, "the accuracy rises"),)
+        claims += [
+            Claim(
+                item=item + where,
+                paper=paper,
+                statistic=value(number, **at),
+                conditions=learns,
+                primary=number in _PRIMARY,
+                **ends,
+            )
+            for item, number, paper, ends in _STATEMENTS
+        ]
+        claims.append(rise)
+    return claims
+
+
+def _rise(at: dict[str, float], num_test: int) -> Statistic:
+    """Returns the statistic of the rise of the accuracy; each seed draws its test examples."""
+
+    def statistic(runs: Runs) -> Sample:
+        ends = runs.where(**at).finished[["first", "last"]].mean().dropna()
+        error = float(np.hypot.reduce([binomial_error(end, num_test) for end in ends] or [0.0]))
+        rise = value("rise", **at)(runs)
+        return rise._replace(error=error, shared=False, count=num_test)
+
+    return statistic
+
 
 _SWEPT = ("noise_scale", "learning_rate")
 # The table's columns and their headings; it has about this many of the evaluations.
@@ -54,7 +140,7 @@ _POPULATION_NOTE = (
 )
 
 
-def population(config: ml_collections.ConfigDict, table: pd.DataFrame) -> pd.DataFrame:
+def population(config: Config, table: pd.DataFrame) -> pd.DataFrame:
     """Returns Algorithm 1 on the population loss, at the settings and steps of the runs.
 
     One row an evaluation, with the swept settings and the measures; no rows where
@@ -112,9 +198,7 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
 
     The trajectories on the population loss are dotted black lines.
     """
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure, (axes,) = subplots(1, 3, 4, 3.6)
     curves = (
         (axes[0], "w_dot_wstar", "-", "w·w*"),
         (axes[0], "b", "--", "b"),
@@ -135,17 +219,16 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
     titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlabel="step", title=title)
-        tidy(axis)
     if axes[0].lines:
         axes[0].legend(frameon=False)
     return figure
 
 
-def _part(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def _part(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the report on runs that share their network and their distribution."""
-    results = with_settings(results, config, ["seed"])
+    results = results.assign(seed=results.get("seed", config.seed))
     names = [*_names(results), "seed"]
-    table = histories(results, workdir, [*names, "status"])
+    table = files.read_histories(workdir, results, [*names, "status"])
     fine, on_population = table[table["status"] == "ok"], population(config, table)
     series = {
         name: rows[names[:-1]].iloc[0].astype(float).to_dict()
@@ -164,7 +247,7 @@ def _part(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Pat
     )
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns trajectories, their table, claims and figure; a part for each swept extension."""
     swept = [name for name in _EXTENSIONS if name in results]
     if not swept:

@@ -3,11 +3,17 @@
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 4 and figure 3; thesis appendix B.3.
 """
 
-import ml_collections
-
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.reporting.measure_names import OF_ANY
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
+from lsa_jax.reporting.courses import OF_ANY
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+)
 
 # Settings of other networks and distributions than the paper's.
 EXTENSIONS = ("num_features", "separate_filters", "stride")
@@ -52,13 +58,13 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: noise scale x learning rate x seed."""
     axes = ("noise_scale", "learning_rate", "seed")
     return product({axis: config.sweep[axis] for axis in axes if config.sweep[axis]})
 
 
-def _is_extended(config: ml_collections.ConfigDict) -> bool:
+def _is_extended(config: Config) -> bool:
     return any(config[name] != FIELDS[name].default for name in EXTENSIONS)
 
 

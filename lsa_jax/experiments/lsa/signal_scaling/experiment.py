@@ -5,25 +5,21 @@ minibatches end when the exact error of their network (from `signal.population`,
 noise) is small enough; the population gradient's flow is the limit of small steps.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
-import ml_collections
 import numpy as np
 
-from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
-from lsa_jax.experiments.lsa.signal.population import misclassification
+from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure, misclassification
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_scaling.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.segments import Evaluations
 
 
-def _outcome(
-    runs: Evaluations, errors: np.ndarray, replica: int, config: ml_collections.ConfigDict
-) -> Outcome:
+def _outcome(runs: Evaluations, errors: np.ndarray, replica: int, config: Config) -> Outcome:
     """Returns a run's outcome where it first reached the target, or else where it ended."""
     reached = errors[:, replica] <= config.target_error
     index = int(reached.argmax()) if reached.any() else len(errors) - 1
@@ -44,15 +40,13 @@ def _outcome(
     return outcome._replace(metrics=results | outcome.metrics, history=history)
 
 
-def _error(state: list[float], config: ml_collections.ConfigDict) -> float:
+def _error(state: list[float], config: Config) -> float:
     """Returns the exact error at (w.w*, |w_perp|, b); NaN where these are not finite."""
     sigma = noise_std(config.k, config.noise_scale)
     return misclassification(*state, sigma, config.k) if np.isfinite(state).all() else np.nan
 
 
-def _run_sgd(
-    group: list[Point], directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def _run_sgd(group: list[Point], directory: Path, progress: Progress) -> list[Outcome]:
     target, rows = group[0].config.target_error, []
 
     def errors(runs: Evaluations) -> np.ndarray:
@@ -72,7 +66,7 @@ def _run_sgd(
     return [_outcome(runs, table, replica, p.config) for replica, p in enumerate(group)]
 
 
-def _run_flow(config: ml_collections.ConfigDict) -> Outcome:
+def _run_flow(config: Config) -> Outcome:
     flow, sigma = flow_to_target(config)
     measures = measure(flow.states[-1], sigma, config.k)
     steps = float(flow.times[-1]) / config.learning_rate
@@ -85,9 +79,7 @@ def _run_flow(config: ml_collections.ConfigDict) -> Outcome:
     return Outcome(results, [{"step": steps, **measures}])
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains the runs of a group until each has reached the target, or follows a flow to there."""
     del data
     if group[0].config.learner == "population":

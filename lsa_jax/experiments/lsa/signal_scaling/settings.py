@@ -3,11 +3,9 @@
 Source: Karp et al. (NeurIPS 2021), theorem 1. Training is as in `lsa/signal_dynamics`.
 """
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.experiments.lsa.signal_dynamics import settings
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, product
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
 
 _SEED, _K, _NOISE_SCALE = integer(0), integer(3), number(0, 1000, above=True)
 
@@ -45,7 +43,7 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: the flows first, then the runs on minibatches."""
     axes = config.sweep
     flows = {

@@ -23,8 +23,7 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
     TASK,
 )
 from lsa_jax.experiments.resnet.statistics import by_cell, decisive, of_seeds
-from lsa_jax.reporting.claims import Claim, Condition, decide
-from lsa_jax.reporting.conditions import shown
+from lsa_jax.reporting.claims import Claim, Condition, decide, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
 from lsa_jax.reporting.statistics import minus, slope, value

@@ -7,8 +7,7 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.resnet.numbers import BEST_SGD_ERROR, HAND_MADE_NORMS, SGD_WIDTHS
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import shown, unless_refuted
+from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 

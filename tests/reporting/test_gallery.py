@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lsa_jax.reporting import pictures
+from lsa_jax.reporting import gallery
 
 
 def draw(folder, name, image=None):
@@ -33,7 +33,7 @@ def numbers(svg):
 def test_a_shorter_drawing_is_the_same_to_a_hundredth_of_a_point(tmp_path):
     draw(tmp_path, "curve")
     before = (tmp_path / "curve.svg").read_text()
-    after = pictures.shorter(before)
+    after = gallery.shorter(before)
     assert len(after) < 0.9 * len(before) and "metadata" not in after
     assert re.findall(r'transform="[^"]*"', after) == re.findall(r'transform="[^"]*"', before)
     assert len(numbers(before)) > 150
@@ -49,7 +49,7 @@ def test_few_colours_keep_those_of_few_pixels_and_the_tint_of_large_areas(tmp_pa
     for kind in ("svg", "png"):
         figure.savefig(tmp_path / f"image.{kind}")
     plt.close(figure)
-    ending, content = pictures.small(tmp_path / "image")
+    ending, content = gallery.small_picture(tmp_path / "image")
     kept = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), int)
     drawn = np.asarray(Image.open(tmp_path / "image.png").convert("RGB"), int)
     assert ending == ".png" and kept.shape == drawn.shape
@@ -61,11 +61,11 @@ def test_few_colours_keep_those_of_few_pixels_and_the_tint_of_large_areas(tmp_pa
 
 def test_a_picture_is_smaller_only_where_its_bytes_are_too_many(tmp_path, monkeypatch):
     draw(tmp_path, "image", np.random.default_rng(0).normal(size=(60, 60)))
-    whole = pictures.small(tmp_path / "image")[1]
+    whole = gallery.small_picture(tmp_path / "image")[1]
 
     def shown(limit):
-        monkeypatch.setattr(pictures, "MOST_BYTES", limit)
-        content = pictures.small(tmp_path / "image")[1]
+        monkeypatch.setattr(gallery, "MOST_PICTURE_BYTES", limit)
+        content = gallery.small_picture(tmp_path / "image")[1]
         assert len(content) <= limit
         return Image.open(io.BytesIO(content)).size
 
@@ -76,4 +76,4 @@ def test_a_picture_is_smaller_only_where_its_bytes_are_too_many(tmp_path, monkey
 
 def test_figures_come_in_the_order_of_the_report(tmp_path):
     (tmp_path / "report.md").write_text("# T\n\n![b](b.png)\n\n![a.1](a.1.png)\n")
-    assert pictures.names(tmp_path) == ["b", "a.1"]
+    assert gallery.picture_names(tmp_path) == ["b", "a.1"]

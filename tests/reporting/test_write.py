@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from lsa_jax.reporting import files
-from lsa_jax.reporting import page as pages
+from lsa_jax.reporting import write as pages
 from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.reproduction import counts
 from lsa_jax.reporting.write import write_report
 
 _SPEC = importlib.util.spec_from_file_location("browser", Path(__file__).with_name("browser.py"))
@@ -124,3 +125,29 @@ def test_a_click_sorts_runs_by_numbers_with_empty_ones_last(page, tmp_path):
     heads.filter((b) => b.innerText === "noise")[0].click();"""
     assert browser.measure(page, 1280, tmp_path)["first"] == ["b", "a", LONG]
     assert browser.measure(page, 1280, tmp_path, click)["first"] == ["a", "b", LONG]
+
+
+# --- how claims are counted, and where their intervals end
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        (["shown", "not run", "not shown"], "1 of 2 shown, 1 not run"),
+        (["measured", "shown", "measured"], "1 of 1 shown, 2 measured"),
+        (["measured", "undecided"], "1 undecided, 1 measured"),
+        ([], "no claims"),
+    ],
+)
+def test_what_was_measured_counts_neither_as_shown_nor_as_not_shown(statuses, words):
+    assert counts([{"status": status} for status in statuses]) == words
+
+
+def test_an_interval_ends_where_its_number_does_and_one_that_is_not_there_stays_away():
+    def claim(low, high):
+        return Row("share", "", 0.5, None, "undecided", low, high, "more seeds")
+
+    assert claim(-0.5, 1.5).within(0.0, 1.0) == claim(0.0, 1.0)
+    assert claim(0.2, 1.5).within(0.0, 1.0) == claim(0.2, 1.0)
+    assert claim(0.2, 0.8).within(0.0, 1.0) == claim(0.2, 0.8)
+    assert claim(None, None).within(0.0, 1.0) == claim(None, None)
