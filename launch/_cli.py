@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -60,7 +60,9 @@ def define_paths(name: str, default: list[str], text: str) -> flags.FlagHolder[l
     )
 
 
-CONFIG = define_path(
+CONFIG = flags.DEFINE_multi(
+    _PathParser(),
+    flags.ArgumentSerializer(),
     "config",
     None,
     "Configuration file, such as configs/quickstart.py, or one with a variant, FILE:small. "
@@ -137,16 +139,21 @@ def _parse(argv: list[str]) -> list[str]:
     return remaining
 
 
-def configured() -> list[str]:
-    """Returns the configuration as absl took it, and the fields of it that are set.
+def config_name() -> str:
+    """Returns --config, or raises where it was not given; of several the last counts."""
+    return require("config", CONFIG.value[-1] if CONFIG.value else None)
 
-    The flag may have one dash or stand in a file, and of several the last counts.
+
+def configured(named: str | None = None) -> list[str]:
+    """Returns a configuration, the last of --config by default, and the fields that are set."""
+    return [f"--config={named or config_name()}", *_overrides]
+
+
+def command(of_sweep: Sequence[str] = ()) -> list[str]:
+    """Returns this command line for a sweep's record: its configuration, then other flags.
+
+    The configuration and its fields are `configured()`, or those of one of several sweeps.
     """
-    return [f"--config={CONFIG.value}", *_overrides]
-
-
-def command() -> list[str]:
-    """Returns this command line for a sweep's record: `configured()`, then other flags."""
     names = ("--config", "-config")
     words = [word for word in _words if not word.startswith(_OVERRIDE)]
     others = [
@@ -154,16 +161,16 @@ def command() -> list[str]:
         for before, word in zip(["", *words], words, strict=False)
         if word.partition("=")[0] not in names and before not in names
     ]
-    return [sys.argv[0], *configured(), *others]
+    return [sys.argv[0], *(of_sweep or configured()), *others]
 
 
 def _refuse_config() -> None:
     """Raises where a configuration is given, which would be ignored."""
-    given = [f"--config={CONFIG.value}"] if CONFIG.present else []
-    for flag in given + _overrides:
+    for flag in configured() if CONFIG.present else _overrides:
         raise InputError(
             f"{flag} is given to a command that reads no configuration; accepted: without it, as "
-            "launch.sweep, launch.run, launch.slurm, launch.preflight and launch.show take one"
+            "launch.sweep, launch.run, launch.slurm, launch.cluster, launch.preflight and "
+            "launch.show take one"
         )
 
 
@@ -264,18 +271,25 @@ def _refuse_swept(
             )
 
 
-def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[Point]]:
+def configured_points(
+    words: Sequence[str] | None = None, *, sweep: bool
+) -> tuple[ml_collections.ConfigDict, list[Point]]:
     """Returns the validated configuration and its points: the sweep's, or the one it describes.
+
+    Args:
+        words: --config and fields that are set; by default those of the command line.
+        sweep: whether the points are the sweep's.
 
     Raises:
         InputError: no configuration, or a field that is not accepted or would be ignored.
     """
-    path, variant = papers.split_config(require("config", CONFIG.value))
+    named, *fields = words or configured()
+    path, variant = papers.split_config(named.partition("=")[2])
     module = config_files.load(path)
     config = config_files.config_of(module, variant)
     settings = load_settings(config.get("experiment"))
     overridden = {}
-    for override in _overrides:
+    for override in fields:
         name, equals, written = override.removeprefix(_OVERRIDE).partition("=")
         if not equals:
             raise InputError(f"{override} has no value; accepted: {override}=VALUE")

@@ -100,7 +100,7 @@ def main() -> int:
         compiled = programs.compile_programs(noted, devices, machine.chip, show_program)
     if not compiled:
         raise InputError(
-            f"--config is {_cli.CONFIG.value!r}, which compiles nothing for a device: all is "
+            f"--config is {_cli.config_name()!r}, which compiles nothing for a device: all is "
             "computed on the host; accepted: a configuration that trains or has kernels"
         )
     solved = {one.name: calls for one, calls in noted if isinstance(one, dry_run.Solve)}

@@ -1,4 +1,4 @@
-"""Writes tables and figures again from the files of a sweep.
+"""Writes tables and figures again from the files of a sweep, or of all sweeps below a folder.
 
 Examples:
     python -m launch.report --workdir=runs/quickstart
@@ -8,6 +8,7 @@ Examples:
 from absl import flags
 
 from launch import _browser, _cli
+from lsa_jax.sweep import claims
 from lsa_jax.sweep.points import recorded_points
 
 flags.adopt_module_key_flags(_browser)
@@ -17,11 +18,10 @@ _cli.declare("workdir")
 def main() -> None:
     """Reports on the finished runs of --workdir."""
     workdir = _cli.workdir()
-    config, points = recorded_points(workdir)
+    for folder in claims.folders(workdir):
+        recorded_points(folder)  # raises, before jax takes seconds to import
 
-    from lsa_jax.sweep.run import report_sweep
-
-    report_sweep(config, points, workdir)
+    claims.report_all(workdir)
     _browser.open_page(workdir / "report.html")
 
 

@@ -66,9 +66,9 @@ def main() -> None:
     config, points = _cli.configured_points(sweep=True)
     fields = _wanted(load_settings(config.experiment).fields)
     values, axes = flatten(config), catalog.swept(points)
-    path = papers.split_config(_cli.require("config", _cli.CONFIG.value))[0]
+    path = papers.split_config(_cli.config_name())[0]
     print(": ".join(filter(None, papers.item_and_claim(path))))
-    print(f"{_cli.CONFIG.value}: experiment {config.experiment}, {len(points)} runs")
+    print(f"{_cli.config_name()}: experiment {config.experiment}, {len(points)} runs")
     data = catalog.needed_data(config, (point.settings for point in points))
     print(f"data: {', '.join(data) or 'none'}\n")
     for name, field in fields.items():

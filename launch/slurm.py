@@ -1,17 +1,22 @@
-r"""Submits a figure or table to SLURM: an array of the sweep's groups, then a job for the report.
+r"""Submits sweeps to SLURM: arrays of their groups, then a job for the report.
 
 Examples:
     python -m launch.slurm --config=configs/lsa/fig6_mnist.py --workdir=/scratch/me/fig6 \
         --data_dir=/scratch/me/data --partition=gpu --gpus=1 --cpus=8 --mem_gb=32 --time=240
     python -m launch.slurm --config=configs/quickstart.py --workdir=runs/quickstart --dry_run
+    python -m launch.slurm --config='configs/lsa/*.py:small' --config=mine.txt --workdir=runs/many \
+        --groups_per_task=4
 
-The folder ends with the same files as after launch.sweep: a task of the array runs some of the
-sweep's groups (launch.groups), and a job that waits for the array writes the report
-(launch.report). The same command again submits only missing groups. Logs and sbatch scripts go to
-WORKDIR/slurm. Jobs start in the folder where this command was given, with the same Python and the
-same code; --workdir and --data_dir must be seen by all nodes. Other options of sbatch come from its
-environment variables, such as SBATCH_ACCOUNT and SBATCH_QOS. Needs submitit:
-pip install 'lsa_jax[slurm]'.
+The folder ends with the same files as after launch.sweep: a task of an array runs some of the
+sweep's groups (launch.groups), and a job that waits for the arrays writes the report
+(launch.report). Several --config, a pattern, or a file of lines (FILE.txt: a configuration a line,
+with its own --config.FIELD=VALUE) are sweeps in folders of their own below --workdir, with one
+report on all. The same command again submits only missing groups. Arrays have at most the
+cluster's MaxArraySize tasks. --dry_run prints runs, groups, the expected time of a task and GPU
+hours. Logs and sbatch scripts go to WORKDIR/slurm. Jobs start in the folder where this command was
+given, with the same Python and the same code; --workdir and --data_dir must be seen by all nodes.
+Other options of sbatch come from its environment variables, such as SBATCH_ACCOUNT and SBATCH_QOS.
+Needs submitit: pip install 'lsa_jax[slurm]'.
 
 A task that is preempted, or whose node fails, is queued again by SLURM; one whose time is over
 queues itself again (scontrol requeue), at most --requeues times. Both go on from the last
@@ -20,11 +25,11 @@ over ends as failed with one line in its log, and the same command resumes it.
 """
 
 import contextlib
-import functools
 import importlib.util
 import io
 import math
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -34,7 +39,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from absl import flags
 
-from launch import _cli
+from launch import _cli, _sweeps
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
 
@@ -52,7 +57,7 @@ _REQUEUES = flags.DEFINE_integer(
     "requeues", 20, "How often a task whose time is over is queued again.", lower_bound=0
 )
 _GROUPS_PER_TASK = flags.DEFINE_integer(
-    "groups_per_task", 1, "Groups that a task runs, one after the other.", lower_bound=1
+    "groups_per_task", 1, "Groups of a task on average; costly ones get fewer.", lower_bound=1
 )
 _ARRAY_PARALLELISM = flags.DEFINE_integer(
     "array_parallelism", 64, "Tasks that run at the same time.", lower_bound=1
@@ -65,6 +70,9 @@ _PREFLIGHT = flags.DEFINE_string(
     "preflight",
     None,
     "Machine of a task, as h100:1: submit only if launch.preflight finds that all fits.",
+)
+_CONTAINER = flags.DEFINE_string(
+    "container", None, "Image in which tasks run, for SLURM with pyxis: a name or a .sqsh file."
 )
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -80,10 +88,14 @@ class _Resources(NamedTuple):
     cpus: int
     mem_gb: float | None
     minutes: int
+    at_once: int = 1
 
 
-def _of_task() -> _Resources:
-    return _Resources(_PARTITION.value, _GPUS.value, _CPUS.value, _MEM_GB.value, _TIME.value)
+def _of_task(arrays: int = 1) -> _Resources:
+    """Returns a task's resources; one of several arrays runs its share of tasks at once."""
+    at_once = max(1, _ARRAY_PARALLELISM.value // arrays)
+    task = _PARTITION.value, _GPUS.value, _CPUS.value, _MEM_GB.value, _TIME.value
+    return _Resources(*task, at_once)
 
 
 def _of_report() -> _Resources:
@@ -112,15 +124,15 @@ def _check() -> None:
         )
 
 
-def _preflight(data_dir: Path | None) -> None:
-    """Compiles the configuration for the machine of a task.
+def _preflight(sweep: _sweeps.Planned, data_dir: Path | None) -> None:
+    """Compiles a configuration for the machine of a task.
 
     Raises:
         InputError: it does not fit, or that is not known.
     """
     data = [f"--data_dir={data_dir}"] if data_dir else []
     topology = f"--topology={_PREFLIGHT.value}"
-    command = [sys.executable, "-m", "launch.preflight", *_cli.configured(), topology, *data]
+    command = [sys.executable, "-m", "launch.preflight", *sweep.words, topology, *data]
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     if subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": path}).returncode:
         raise InputError(
@@ -130,7 +142,7 @@ def _preflight(data_dir: Path | None) -> None:
 
 
 def _executor(
-    workdir: Path, resources: _Resources, dependency: str | None = None
+    workdir: Path, data_dir: Path | None, resources: _Resources, dependency: str | None = None
 ) -> "submitit.SlurmExecutor":
     """Returns an executor that submits jobs with these resources, after others if given."""
     import submitit
@@ -140,7 +152,11 @@ def _executor(
 
         affinity = classmethod(lambda cls: 2)
 
-    executor = Executor(workdir / "slurm", max_num_timeout=_REQUEUES.value)
+    python = shlex.quote(_python())
+    executor = Executor(workdir / "slurm", max_num_timeout=_REQUEUES.value, python=python)
+    seen = {_ROOT, Path.cwd(), workdir, *filter(None, [data_dir])}
+    mounts = ",".join(f"{folder}:{folder}" for folder in sorted(seen))
+    container = [f"--container-image={_CONTAINER.value}", f"--container-mounts={mounts}"]
     optional = {
         "partition": resources.partition,
         "gpus_per_node": resources.gpus or None,
@@ -153,11 +169,14 @@ def _executor(
         nodes=1,
         ntasks_per_node=1,
         cpus_per_task=resources.cpus,
-        array_parallelism=_ARRAY_PARALLELISM.value,
+        array_parallelism=resources.at_once,
         signal_delay_s=_WARNING_SECONDS,
         setup=[f"export PYTHONPATH={shlex.quote(str(_ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"],
         # Since SLURM 22.05 srun does not take this over from sbatch.
-        srun_args=[f"--cpus-per-task={resources.cpus}"],
+        srun_args=[
+            f"--cpus-per-task={resources.cpus}",
+            *(container if _CONTAINER.value else []),
+        ],
         wckey=None,  # not submitit's own, which a cluster may refuse
         additional_parameters={"requeue": True, "chdir": str(Path.cwd())},
         **{name: value for name, value in optional.items() if value is not None},
@@ -165,19 +184,30 @@ def _executor(
     return executor
 
 
+def _python() -> str:
+    """Returns the interpreter of the tasks: this one, or a container's own."""
+    return "python" if _CONTAINER.value else sys.executable
+
+
 def _commands(
-    workdir: Path, data_dir: Path | None, numbers: list[int]
+    workdir: Path, data_dir: Path | None, tasks: list[list[_sweeps.Group]]
 ) -> tuple[list[list[str]], list[str]]:
-    """Returns the commands of the array's tasks, and of the job after them."""
-    python = [sys.executable, "-m"]
-    folders = [f"--workdir={workdir}"]
-    data = [f"--data_dir={data_dir.absolute()}"] if data_dir else []
-    tasks = []
-    for start in range(0, len(numbers), _GROUPS_PER_TASK.value):
-        chosen = numbers[start : start + _GROUPS_PER_TASK.value]
-        groups = f"--groups={','.join(map(str, chosen))}"
-        tasks.append([*python, "launch.groups", *folders, groups, *data])
-    return tasks, [*python, "launch.report", *folders]
+    """Returns the commands of the arrays' tasks, and of the job after them."""
+    python, folders = [_python(), "-m"], [f"--workdir={workdir}"]
+    data = [f"--data_dir={data_dir}"] if data_dir else []
+    names = (",".join(group.name for group in task) for task in tasks)
+    of_tasks = [[*python, "launch.groups", *folders, f"--groups={n}", *data] for n in names]
+    return of_tasks, [*python, "launch.report", *folders]
+
+
+def _arrays(commands: list[list[str]]) -> list[list[list[str]]]:
+    """Cuts the commands of tasks into arrays that the cluster accepts: of MaxArraySize tasks."""
+    most = max(len(commands), 1)
+    if shutil.which("scontrol"):
+        asked = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True)
+        if found := re.search(r"^MaxArraySize\s*=\s*(\d+)", asked.stdout, re.MULTILINE):
+            most = max(1, int(found[1]))  # numbers of tasks go from 0 to one less
+    return [commands[first : first + most] for first in range(0, len(commands), most)]
 
 
 def _print_script(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> None:
@@ -217,6 +247,7 @@ def _refuse_twice(workdir: Path) -> None:
     file = _array_file(workdir)
     if not file.exists():
         return
+    # Of several arrays, their numbers with commas.
     array = files.read_object(file, "remove it once no job of this sweep is queued").get("job")
     # Tasks that are just ending run nothing any more. For an old job squeue prints an error.
     states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED"
@@ -225,53 +256,51 @@ def _refuse_twice(workdir: Path) -> None:
     if queued.stdout.strip():
         raise InputError(
             f"--workdir {workdir}: job {array} is still queued, which runs this sweep; accepted: "
-            f"the same command when it has ended, or after `scancel {array}`"
+            f"the same command when it has ended, or after `scancel {str(array).replace(',', ' ')}`"
         )
 
 
+def _submit_all(
+    workdir: Path, data_dir: Path | None, arrays: list[list[list[str]]], report: list[str]
+) -> None:
+    """Submits the arrays and the report, and prints the numbers of their jobs."""
+    numbers = []
+    for commands in arrays:
+        numbers.append(_submit(_executor(workdir, data_dir, _of_task(len(arrays))), commands))
+        files.write_json(_array_file(workdir), {"job": ",".join(numbers)})
+        print(f"job {numbers[-1]}: {len(commands)} task(s)", flush=True)
+    dependency = f"afterany:{':'.join(numbers)}" if numbers else None
+    last = _submit(_executor(workdir, data_dir, _of_report(), dependency), [report])
+    print(f"job {last}: report")
+    print(f"logs: {workdir / 'slurm'}; results: {workdir}")
+
+
 def main() -> None:
-    """Submits the array and the report, or prints their scripts."""
+    """Submits the arrays and the report, or prints their scripts."""
     _check()
-    config, points = _cli.configured_points(sweep=True)
-    workdir, data_dir = _cli.workdir().absolute(), _cli.data_dir()
+    sweeps, data_dir = _sweeps.planned(), _cli.data_dir()
+    workdir, data_dir = _cli.workdir().absolute(), data_dir and data_dir.absolute()
 
     # Only now: jax takes seconds to import, and mistakes should not.
-    from lsa_jax.sweep.experiment import load_experiment
-    from lsa_jax.sweep.run import missing_groups, recorded_sweep
-
-    numbers = missing_groups(config, points, workdir)
-    tasks, report = _commands(workdir, data_dir, numbers)
-    if tasks and _PREFLIGHT.value:
-        _preflight(data_dir)
+    groups = _sweeps.missing(sweeps)
+    tasks = _sweeps.tasks(groups, _GROUPS_PER_TASK.value)
+    commands, report = _commands(workdir, data_dir, tasks)
+    arrays = _arrays(commands)
+    for sweep in {group.sweep.name: group.sweep for group in groups}.values():
+        if _PREFLIGHT.value:
+            _preflight(sweep, data_dir)
     if _DRY_RUN.value:
-        if tasks:
-            _print_script(_executor(workdir, _of_task()), tasks)
-        waiting = "afterany:ARRAY" if tasks else None
-        _print_script(_executor(workdir, _of_report(), waiting), [report])
+        _cli.end_with_reader()
+        print(f"# {_sweeps.describe(tasks, _GPUS.value)}")
+        for array in arrays:
+            _print_script(_executor(workdir, data_dir, _of_task(len(arrays))), array)
+        waiting = "afterany:ARRAYS" if tasks else None
+        _print_script(_executor(workdir, data_dir, _of_report(), waiting), [report])
         return
-
-    experiment = load_experiment(config.experiment)
-    load = functools.cache(lambda: experiment.load(points, data_dir))
-    if tasks:
-        load()  # raises where data are missing, before the jobs wait in a queue
-    with recorded_sweep(
-        config,
-        points,
-        workdir,
-        load=load,
-        command=_cli.command(),
-        devices=[f"SLURM: {_CPUS.value} CPU cores and {_GPUS.value} GPUs a task"],
-    ):
-        dependency = None
+    devices = [f"SLURM: {_CPUS.value} CPU cores and {_GPUS.value} GPUs a task"]
+    with _sweeps.recorded(sweeps, groups, data_dir, devices):
         _refuse_twice(workdir)
-        if tasks:
-            array = _submit(_executor(workdir, _of_task()), tasks)
-            files.write_json(_array_file(workdir), {"job": array})
-            print(f"job {array}: {len(numbers)} group(s) in {len(tasks)} task(s)")
-            dependency = f"afterany:{array}"
-        job = _submit(_executor(workdir, _of_report(), dependency), [report])
-        print(f"job {job}: the report")
-    print(f"logs: {workdir / 'slurm'}; results: {workdir}")
+        _submit_all(workdir, data_dir, arrays, report)
 
 
 if __name__ == "__main__":

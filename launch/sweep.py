@@ -28,18 +28,15 @@ done; both can also be given to the command of a sweep that is finished.
 """
 
 import contextlib
-import functools
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ml_collections
 from absl import flags
 
-from launch import _browser, _cli, _distributed
+from launch import _browser, _cli, _distributed, _sweeps
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.points import Point
 
 if TYPE_CHECKING:
     from lsa_jax.reporting.logs import Watch
@@ -67,20 +64,14 @@ _RECORD_ONLY = flags.DEFINE_bool(
 )
 
 
-def _record(
-    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, data_dir: Path | None
-) -> None:
-    """Records the sweep in its folder, once its data are found, and prints the missing groups."""
-    from lsa_jax.sweep.experiment import load_experiment
-    from lsa_jax.sweep.run import missing_groups, recorded_sweep
-
-    experiment = load_experiment(config.experiment)
-    numbers = missing_groups(config, points, workdir)
-    load = functools.partial(experiment.load, points, data_dir)
-    devices = ["tasks of launch.groups"]
-    command = _cli.command()
-    with recorded_sweep(config, points, workdir, load=load, command=command, devices=devices):
-        print(f"{workdir}: {len(points)} runs; groups that are missing: {_ranges(numbers)}")
+def _record(data_dir: Path | None, *, sweep: bool) -> None:
+    """Records sweeps in their folders, once their data are found, and prints missing groups."""
+    sweeps = _sweeps.planned(sweep=sweep)
+    groups = _sweeps.missing(sweeps)
+    with _sweeps.recorded(sweeps, groups, data_dir, ["tasks of launch.groups"]):
+        for one in sweeps:
+            numbers = _ranges([group.number for group in groups if group.sweep.name == one.name])
+            print(f"{one.workdir}: {len(one.points)} runs; groups that are missing: {numbers}")
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -93,9 +84,8 @@ def _ranges(numbers: list[int]) -> str:
 
 def _refuse_ignored() -> None:
     """Raises where --record_only is given with flags of a run."""
-    flag_names = ("tensorboard", "wandb", "profile", "distributed", "open")
-    for name in flag_names:
-        if _RECORD_ONLY.value and flags.FLAGS[name].value:
+    for name in ("tensorboard", "wandb", "profile", "distributed", "open"):
+        if flags.FLAGS[name].value:
             raise InputError(f"--record_only runs nothing; accepted: without --{name}")
 
 
@@ -127,14 +117,15 @@ def _watching(workdir: Path) -> Iterator["Watch"]:
 
 def main(*, sweep: bool = True) -> int:
     """Runs the missing points, reports, and returns 1 if a run failed."""
+    if _RECORD_ONLY.value:
+        _distributed.check()
+        _refuse_ignored()
+        _record(_cli.data_dir(), sweep=sweep)
+        return 0
     config, points = _cli.configured_points(sweep=sweep)
     workdir, data_dir = _cli.workdir(), _cli.data_dir()
     _check_logs()
     _distributed.check()
-    _refuse_ignored()
-    if _RECORD_ONLY.value:
-        _record(config, points, workdir, data_dir)
-        return 0
 
     with _distributed.joined() as is_first:
         # Only now: jax takes seconds to import, and mistakes should not.

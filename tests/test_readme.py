@@ -249,7 +249,7 @@ def commands(page):
     shown += [" ".join(c.split()) for c in re.findall(r"`(python -m launch[^`]*)`", text)]
     found = []
     for line in shown:
-        words = shlex.split(line, comments=True)
+        words = shlex.split(line.removeprefix("!"), comments=True)  # a notebook's has a mark
         for place, word in enumerate(words):
             if word.startswith("launch.") and words[place - 2 : place] == ["python", "-m"]:
                 after = words[place + 1 :]
@@ -275,17 +275,21 @@ importlib.import_module(f"launch.{script}")
 for arguments in commands:
     flags.FLAGS.unparse_flags()
     _cli._parse([script, *arguments])
-    named = (_cli.CONFIG.value or "").partition(":")[0]
-    if script in ("run", "sweep", "slurm", "show") and named and named not in added:
+    named = (_cli.CONFIG.value or [""])[-1].partition(":")[0]
+    if script in ("slurm", "cluster"):
+        importlib.import_module("launch._sweeps").planned()
+    elif script in ("run", "sweep", "show") and named and named not in added:
         _cli.configured_points(sweep=script != "run")
 """
 
 
 @pytest.mark.documents
-def test_commands_have_flags_and_settings_that_exist():
-    by_script = {}
+def test_commands_have_flags_and_settings_that_exist(tmp_path):
+    by_script, lines = {}, tmp_path / "many.txt"
+    lines.write_text(blocks("docs/launching.md", "text")[0][1])
     for page in PAGES:
         for script, arguments in commands(page):
+            arguments = [word.replace("many.txt", str(lines)) for word in arguments]
             if "--help" not in arguments:
                 by_script.setdefault(script, []).append(arguments)
     assert {"run", "sweep", "report", "data", "benchmark"} <= set(by_script)

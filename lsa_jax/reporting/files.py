@@ -150,6 +150,7 @@ _RECORD = {
     "command": list,
     "versions": dict,
     "devices": list,
+    "groups": list,
     "host": dict,
 }
 

@@ -259,7 +259,9 @@ def _section(sweep: Sweep) -> list[str]:
     parts = [f"## {sweep.item}", about, f"```\n{sweep.command}\n```"]
     if sweep.status not in FINISHED:
         return [*parts, f"**{sweep.status}" + (f": {sweep.reason}**" if sweep.reason else "**")]
-    places = f"[Its own report]({sweep.name}/report.md), [log](logs/{sweep.name}.log)."
+    # Only a sweep that launch.reproduce ran has a log.
+    log = f", [log](logs/{sweep.name}.log)" if sweep.wall_seconds else ""
+    places = f"[Its own report]({sweep.name}/report.md){log}."
     parts.append(f"{places} Cost: {_cost(sweep)}. Runs: {sweep.runs}.")
     parts += [f"**{sweep.reason}**"] if sweep.failed_runs else []
     parts += [markdown_table(claims_table(sweep.claims))] if sweep.claims else []

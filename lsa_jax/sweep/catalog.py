@@ -1,14 +1,14 @@
 """The catalogue of configurations: their sizes, published costs and required data."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_collections
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import papers
+from lsa_jax.reporting import gallery, papers
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
@@ -62,6 +62,28 @@ class Entry(NamedTuple):
     item: str
     claim: str
     variants: list[Variant]
+
+
+def published_seconds(words: Sequence[str], place: Path) -> dict[str, float]:
+    """Returns the published seconds of a sweep's runs by id; none where settings differ.
+
+    Args:
+        words: `--config=...` and the fields of it that are set.
+        place: the gallery's folder, in the folder docs of the project.
+    """
+    path, variant = papers.split_config(words[0].partition("=")[2])
+    own = all(word.startswith("--config.sweep.") for word in words[1:])
+    root = place.resolve().parents[1]
+    if not own or not place.is_dir() or not path.resolve().is_relative_to(root):
+        return {}
+    named = config_files.name(path.resolve().relative_to(root), variant or "full")
+    item = gallery.read(place).get(named)
+    if not item or not item.results:
+        return {}
+    from lsa_jax.sweep.publishing import read_kept  # only here, as it imports jax
+
+    results = (run["result"] for run in read_kept(place / item.folder / item.results)["runs"])
+    return {result["id"]: result["seconds"] for result in results}
 
 
 def needed_data(

@@ -1,7 +1,10 @@
 """Configuration files: Python files with a `get_config(variant)`, mostly below `configs/`."""
 
 import difflib
+import glob
 import importlib.util
+import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -10,11 +13,13 @@ from typing import Any
 import ml_collections
 
 from lsa_jax.errors import InputError
+from lsa_jax.reporting import papers
 from lsa_jax.sweep.fields import load_settings
 from lsa_jax.sweep.variants import UnknownVariantError
 
 _FOLDER = Path("configs")
 _SUGGESTED = 3
+_LINES = ".txt"  # ends the name of a file of configurations
 
 
 def named_in(command: Sequence[str]) -> str:
@@ -29,6 +34,44 @@ def named_in(command: Sequence[str]) -> str:
         elif word.startswith(("--config=", "-config=")):
             found = word.partition("=")[2]
     return found
+
+
+def expand(named: str) -> list[list[str]]:
+    """Returns the configurations of one `--config`, each with the fields that its line sets.
+
+    Args:
+        named: a configuration, a pattern such as `configs/lsa/*.py:small`, or a file of lines,
+            `FILE.txt`, each of a configuration and its own `--config.FIELD=VALUE`.
+
+    Raises:
+        InputError: there is none, or a line has other words.
+    """
+    path, variant = papers.split_config(named)
+    if named.endswith(_LINES):
+        lines = path.read_text().splitlines() if path.is_file() else []
+        words = [shlex.split(line.removeprefix("--config="), comments=True) for line in lines]
+        found = [line for line in words if line]
+    elif path.exists() or not any(sign in named for sign in "*?["):
+        return [[named]]
+    else:
+        paths = sorted(glob.glob(str(path), recursive=True))
+        found = [[f"{path}:{variant}".removesuffix(":")] for path in paths]
+    wrong = [word for line in found for word in line[1:] if not word.startswith("--config.")]
+    if wrong or not found:
+        raise InputError(
+            f"--config is {named!r}, which has {wrong[0] if wrong else 'no configuration'}; "
+            "accepted: a pattern of files, or a file of lines FILE:VARIANT --config.FIELD=VALUE"
+        )
+    return found
+
+
+def folder(named: str, fields: Sequence[str]) -> str:
+    """Returns a name for a sweep's folder that depends on its own line of configuration alone."""
+    path, variant = papers.split_config(named)
+    parent = path.absolute().parent.name
+    parts = [parent if parent != _FOLDER.name else "", path.stem, variant]
+    parts += [field.removeprefix("--config.") for field in fields]
+    return re.sub(r"[^A-Za-z0-9_.=+-]", "_", "-".join(filter(None, parts)))
 
 
 def load(path: Path) -> ModuleType:

@@ -11,6 +11,11 @@ import filelock
 
 from lsa_jax.errors import InputError, StorageError
 
+
+class InUseError(InputError):
+    """Another process works in the folder, or on the group."""
+
+
 # Seconds to wait for a lock that others hold for a moment (launch.slurm, until sbatch has answered
 # twice), or until they are dead.
 _PATIENCE = 60.0
@@ -22,7 +27,7 @@ def _refusing(workdir: Path) -> Iterator[None]:
     try:
         yield
     except filelock.Timeout:
-        raise InputError(f"--workdir {workdir} is in use by another sweep; wait for it") from None
+        raise InUseError(f"--workdir {workdir} is in use by another sweep; wait for it") from None
     except OSError as error:
         reason = error.strerror or error
         raise StorageError(f"--workdir {workdir} cannot be written: {reason}") from None
@@ -50,18 +55,24 @@ def alone(workdir: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def holding(workdir: Path, names: list[str]) -> Iterator[None]:
+def holding(workdir: Path, names: list[str], *, wait: bool = True) -> Iterator[None]:
     """Holds some groups: other groups may run at the same time, but no process alone.
 
+    Args:
+        workdir: the folder.
+        names: of the groups.
+        wait: for a group that is held by another, a minute.
+
     Raises:
-        InputError: a group or the whole folder is held by another, or it cannot be written.
+        InUseError: a group or the whole folder is held by another.
+        InputError: the folder cannot be written.
     """
     with contextlib.ExitStack() as stack:
         with _refusing(workdir):
             (workdir / "groups").mkdir(exist_ok=True)
             for name in names:
-                lock = filelock.FileLock(workdir / "groups" / f"{name}.lock", timeout=_PATIENCE)
-                stack.enter_context(lock)
+                path, patience = workdir / "groups" / f"{name}.lock", _PATIENCE if wait else 0
+                stack.enter_context(filelock.FileLock(path, timeout=patience))
             with _folder_lock(workdir, timeout=_PATIENCE):  # only to see that nobody holds it
                 pass
         yield

@@ -44,6 +44,7 @@ from lsa_jax.reporting.progress import Heartbeat, Progress, remove_heartbeat
 from lsa_jax.reporting.report import Report, Row, not_run
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import config_files, locks
+from lsa_jax.sweep.claims import is_missing
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, load_experiment
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point, recorded_points
@@ -157,10 +158,6 @@ def _remove_scratch(directory: Path) -> None:
         shutil.rmtree(directory / SCRATCH)
 
 
-def _is_missing(group: list[Point], workdir: Path) -> bool:
-    return any(files.read_result(workdir, point.id) is None for point in group)
-
-
 def _store(
     experiment: Experiment,
     group: list[Point],
@@ -219,7 +216,7 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
             watch.stored(point.id)
     numbers = []
     for number, group in enumerate(groups):
-        if _is_missing(group, workdir):
+        if is_missing(workdir, [point.id for point in group]):
             numbers.append(number)
         else:
             _remove_scratch(workdir / "groups" / group[0].id)
@@ -238,6 +235,7 @@ def _run_missing(
     load: Callable[[], Any],
     workdir: Path,
     watch: Watch,
+    shown: bool = True,
 ) -> None:
     """Runs the groups with a missing point; reads the data only if there are any."""
     everyone = processes.everyone()
@@ -253,7 +251,7 @@ def _run_missing(
         firsts = {kinds[number]: number for number in reversed(missing)}.values()
         order = sorted(missing, key=lambda n: len(groups[n]) if n in firsts else math.inf)
         before = 0
-        with Progress(sizes.total(), shown=everyone.is_first, kinds=sizes) as bar:
+        with Progress(sizes.total(), shown=shown and everyone.is_first, kinds=sizes) as bar:
             for number in order:
 
                 def advance(
@@ -263,7 +261,7 @@ def _run_missing(
 
                 _run_group(experiment, groups[number], data, workdir, watch, advance)
                 before += len(groups[number])
-    elif everyone.is_first:
+    elif shown and everyone.is_first:
         print(f"all {sum(map(len, groups))} runs are done already; nothing to run")
 
 
@@ -273,7 +271,8 @@ def missing_groups(
     """Returns the numbers of the groups with a missing point; a wrong folder is refused."""
     _is_new(workdir, _identity(config, points))  # raises
     groups = load_experiment(config.experiment).groups(points)
-    return [number for number, group in enumerate(groups) if _is_missing(group, workdir)]
+    ids = [[point.id for point in group] for group in groups]
+    return [number for number, of_group in enumerate(ids) if is_missing(workdir, of_group)]
 
 
 @contextlib.contextmanager
@@ -305,6 +304,8 @@ def recorded_sweep(
     with locks.alone(workdir):
         if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
             record = {"command": command, "versions": package_versions(), "devices": devices}
+            groups = load_experiment(config.experiment).groups(points)
+            record |= {"groups": [[point.id for point in group] for group in groups]}
             record |= {"host": machine.describe_host(), "data": data}
             files.write_json(workdir / "config.json", {**record, **identity})
         yield
@@ -359,8 +360,11 @@ def run_groups(
     numbers: list[int],
     *,
     data_dir: Path | None,
+    shown: bool = True,
 ) -> pd.DataFrame:
     """Runs the missing points of some groups of a recorded sweep; other processes run others.
+
+    The caller holds the groups, see `locks.holding`.
 
     Args:
         config: the settings that all points share.
@@ -368,13 +372,13 @@ def run_groups(
         workdir: the folder with the sweep's record.
         numbers: of the groups, from 0.
         data_dir: folder of data sets; None means the environment's or the cache.
+        shown: whether progress is printed.
 
     Returns:
         One row a point of these groups, as `run_sweep`.
 
     Raises:
-        InputError: there is no such group, the data are missing or damaged, or another process
-            holds one of the groups or the whole folder.
+        InputError: there is no such group, or the data are missing or damaged.
     """
     experiment = load_experiment(config.experiment)
     groups = experiment.groups(points)
@@ -382,10 +386,9 @@ def run_groups(
     if unknown:
         raise InputError(f"--groups has {unknown[0]}; accepted: 0 to {len(groups) - 1}")
     chosen = [groups[number] for number in numbers]
-    with locks.holding(workdir, [group[0].id for group in chosen]):
-        load = functools.partial(experiment.load, points, data_dir)
-        _run_missing(experiment, chosen, load, workdir, UNWATCHED)
-        return files.read_results(workdir, [point.id for group in chosen for point in group])
+    load = functools.partial(experiment.load, points, data_dir)
+    _run_missing(experiment, chosen, load, workdir, UNWATCHED, shown=shown)
+    return files.read_results(workdir, [point.id for group in chosen for point in group])
 
 
 # --- the report ----------------------------------------------------------------------------------

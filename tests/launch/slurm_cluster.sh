@@ -44,6 +44,8 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 SlurmdParameters=config_overrides
 KillWait=1
+# Small, so that a few tasks are more than one array.
+MaxArraySize=2
 ReturnToService=2
 NodeName=$host NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
 PartitionName=main Nodes=$host Default=YES MaxTime=60 State=UP

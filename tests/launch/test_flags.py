@@ -20,6 +20,7 @@ ALL = {"config", "workdir", "data_dir"}
 # The flags of all commands that each one reads, and its own that take a file or a folder.
 SHARED = {
     "benchmark": set(),
+    "cluster": ALL,
     "data": {"data_dir"},
     "doctor": {"workdir"},
     "groups": {"workdir", "data_dir"},

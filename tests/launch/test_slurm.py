@@ -13,8 +13,10 @@ import pandas as pd
 import pytest
 
 from launch import slurm
+from launch._sweeps import Planned
 from launch._task import SlurmTask
 from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.reporting import reproduction
 from lsa_jax.sweep import experiment as experiments
 from lsa_jax.sweep import locks
 from lsa_jax.sweep.points import make_points
@@ -78,7 +80,8 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
         PYTHONPATH=str(ROOT),
     )
     assert result.returncode == 0, result.stderr
-    array, report = result.stdout.split("#!/bin/bash")[1:]
+    numbers, array, report = result.stdout.split("#!/bin/bash")
+    assert numbers.startswith("# 2 runs in 2 groups, 2 tasks; no time is published")
     for flag in ("partition=night", "mem=1536MB", "requeue", f"chdir={tmp_path}", "signal=USR2@60"):
         assert f"#SBATCH --{flag}\n" in array and f"#SBATCH --{flag}\n" in report
     for flag in ("gpus-per-node=2", "cpus-per-task=8", "time=90"):
@@ -94,14 +97,37 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_report_takes_no_more_than_a_task_which_can_run_several_groups(given):
+def test_a_report_takes_no_more_than_a_task(given):
     with given(gpus=2, cpus=8, mem_gb=64.0, time=600, partition="gpu"):
-        assert slurm._of_report() == ("gpu", 0, 2, 8, 30)
+        assert slurm._of_report()[:5] == ("gpu", 0, 2, 8, 30)
     with given(cpus=1, mem_gb=None, time=5, partition="gpu", report_partition="cpu"):
-        assert slurm._of_report() == ("cpu", 0, 1, None, 5)
-    with given(groups_per_task=2):
-        tasks, _ = slurm._commands(Path("/out"), None, [0, 3, 4])
-    assert [task[-1] for task in tasks] == ["--groups=0,3", "--groups=4"]
+        assert slurm._of_report()[:5] == ("cpu", 0, 1, None, 5)
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(2, [2, 2, 1]), (1001, [5])])
+def test_arrays_have_the_size_that_the_cluster_accepts(tmp_path, monkeypatch, given, most, sizes):
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\necho 'MaxArraySize            = {most}'\n")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    commands = [[str(number)] for number in range(5)]
+    arrays = slurm._arrays(commands)
+    assert [len(array) for array in arrays] == sizes and sum(arrays, []) == commands
+    with given(array_parallelism=7):
+        assert slurm._of_task(len(arrays)).at_once * len(arrays) <= 7
+
+
+def test_tasks_in_a_container_see_the_same_folders_and_its_own_python(tmp_path, given):
+    data, workdir = tmp_path / "data", tmp_path / "out"
+    with given(container="lsa_jax.sqsh", cpus=8):
+        tasks, report = slurm._commands(workdir, data, [[]])
+        text = slurm._executor(workdir, data, slurm._of_task())._make_submission_file_text("x", "y")
+    assert tasks[0][:3] == ["python", "-m", "launch.groups"] and report[0] == "python"
+    srun = next(line for line in text.splitlines() if line.startswith("srun"))
+    words = dict(word.split("=", 1) for word in srun.split() if "=" in word)
+    mounts = words["--container-mounts"].split(",")
+    assert words["--container-image"] == "lsa_jax.sqsh" and words["--cpus-per-task"] == "8"
+    assert {f"{folder}:{folder}" for folder in (ROOT, data, workdir)} <= set(mounts)
 
 
 @pytest.fixture
@@ -118,7 +144,8 @@ def submit(tmp_path, monkeypatch, given):
     monkeypatch.setattr(slurm, "_check", lambda: None)
     monkeypatch.setattr(slurm, "_executor", lambda *arguments: None)
     monkeypatch.setattr(slurm, "_submit", stand_in)
-    monkeypatch.setattr(slurm._cli, "configured_points", lambda sweep: (config, points))
+    planned = [Planned("", SWEEP, config, points, tmp_path / "out")]
+    monkeypatch.setattr(slurm._sweeps, "planned", lambda: planned)
     workdir, data = tmp_path / "out", tmp_path / "data"
     data.mkdir()
 
@@ -277,6 +304,32 @@ def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_s
     pd.testing.assert_frame_equal(here, there, check_exact=True)
 
 
+@pytest.mark.slurm
+def test_sweeps_of_a_file_are_split_into_arrays_with_one_report_on_all(cluster, tmp_path):
+    """The cluster's MaxArraySize is 2, and there are three groups."""
+    kernel = '--config.sweep.learner="(\'ntk_infinite\',)" --config.sweep.seed="(0,)"'
+    lines = tmp_path / "many.txt"
+    lines.write_text(
+        f'configs/quickstart.py:quick {kernel} --config.sweep.noise="(0.0, 1.0)"\n'
+        f'configs/quickstart.py:quick {kernel} --config.sweep.noise="(2.0,)"  # alone\n'
+    )
+    workdir = tmp_path / "many"
+    command = [f"--config={lines}", f"--workdir={workdir}", "--cpus=1"]
+    shown = launch("slurm", *command, "--dry_run", **cluster)
+    assert shown.stdout.count("#SBATCH --array=0-1%") == 1, shown.stderr
+    submitted = launch("slurm", *command, **cluster)
+    assert submitted.returncode == 0, submitted.stderr
+    assert [line.split(": ")[1] for line in submitted.stdout.splitlines()[:3]] == [
+        "2 task(s)",
+        "1 task(s)",
+        "report",
+    ]
+    _wait_until(lambda: not _ask(cluster, "squeue", "--noheader"), "the end of all jobs", every=1)
+    report = reproduction.read(workdir / "report.json")
+    assert [sweep.status for sweep in report["sweeps"]] == ["done", "done"], _log(workdir)
+    assert [sweep.runs for sweep in report["sweeps"]] == [2, 1]
+
+
 @pytest.mark.parametrize("fits", [True, False])
 def test_only_programs_that_fit_are_submitted(submit, monkeypatch, given, fits):
     call, submitted, workdir = submit
@@ -291,8 +344,7 @@ def test_only_programs_that_fit_are_submitted(submit, monkeypatch, given, fits):
         return subprocess.CompletedProcess(command, returncode=0 if fits else 1)
 
     monkeypatch.setattr(slurm.subprocess, "run", stand_in)
-    monkeypatch.setattr(slurm._cli, "_overrides", SWEEP[1:])
-    with given(preflight="h100:1", config=SWEEP[0].partition("=")[2]):
+    with given(preflight="h100:1"):
         if fits:
             call()
         else:
