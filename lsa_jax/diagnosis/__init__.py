@@ -23,11 +23,11 @@ from lsa_jax.checks import Kind, integer, number, optional, require
 from lsa_jax.diagnosis import runs as running
 from lsa_jax.diagnosis import sizes as sizing
 from lsa_jax.diagnosis import tasks
-from lsa_jax.diagnosis.networks import as_model
 from lsa_jax.diagnosis.runs import Pair
 from lsa_jax.diagnosis.sizes import Sizes
 from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.errors import InputError
+from lsa_jax.models.any_library import as_model
 from lsa_jax.models.model import ExampleShape
 from lsa_jax.reporting import files, grades
 from lsa_jax.reporting.claims import chance_warning
@@ -162,7 +162,7 @@ def diagnose(
         found = lsa_jax.diagnose(module, (X, y), (X_test, y_test))
 
     Args:
-        model: a network of flax, equinox, Haiku or this package, see `networks.ACCEPTED`.
+        model: a network of flax, equinox, Haiku or this package, see `models.any_library`.
         X: inputs [n, ...]; or the pair of inputs and targets to train on.
         y: targets: classes, see `tasks.ACCEPTED`, or real numbers; or the test set's pair. Without
             a test set, examples are tested in 3 folds up to 2,000, and on a quarter above.

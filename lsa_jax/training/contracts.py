@@ -45,9 +45,10 @@ def check_keys(
 
 
 class Forms(NamedTuple):
-    """Shapes and types for a few examples: parameters, outputs [n, ...] and targets [n, ...]."""
+    """Shapes and types for a few examples: parameters, state, outputs and targets [n, ...]."""
 
     params: PyTree
+    state: dict[str, PyTree]
     outputs: PyTree
     targets: PyTree
 
@@ -61,7 +62,8 @@ def _forms_of(
         def compute(key: Array, replica: PyTree, index: Array, arrays: PyTree) -> Forms:
             batch = source.fetch(arrays, replica, index, jnp.int32(0))
             params = model.init(key, ExampleShape.of(batch.inputs))
-            return Forms(params, model.apply(params, batch.inputs), batch.targets)
+            state = model.next_state(params, batch.inputs, key) if model.next_state else {}
+            return Forms(params, state, model.apply(params, batch.inputs), batch.targets)
 
         # A model of split batches averages over their axis, which must exist; here it has one part.
         given = jax.tree.map(lambda a: a[:1], (keys, replicas))
@@ -92,7 +94,7 @@ def fitted(
     keys: Key[Array, " replicas"],
     replicas: PyTree,
 ) -> Recipe:
-    """Checks a recipe against the examples and fills in its metrics.
+    """Checks a recipe against the examples and fills in its metrics and the network's state.
 
     Args:
         recipe: how a replica is trained.
@@ -116,9 +118,10 @@ def fitted(
         for name in sources:
             where = "data" if name == "train" else "evaluation.test"
             _check_function(called, function, forms[name], targets[name], where)
-    trained = split(forms["train"].params, recipe.frozen)[0]
+    frozen = (*recipe.frozen, *forms["train"].state)
+    trained = split(forms["train"].params, frozen)[0]
     check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
-    return recipe._replace(metrics=metrics)
+    return recipe._replace(metrics=metrics, frozen=frozen)
 
 
 def _known_targets(source: Source) -> Array | np.ndarray | None:

@@ -368,4 +368,6 @@ def _single(params: PyTree, history: History) -> tuple[PyTree, History]:
         for row in history.rows
     ]
     outcomes = None if history.outcomes is None else history.outcomes[0]
-    return jax.tree.map(lambda a: a[0], params), history._replace(rows=rows, outcomes=outcomes)
+    return jax.tree.map(lambda a: np.asarray(a[0]), params), history._replace(
+        rows=rows, outcomes=outcomes
+    )

@@ -202,6 +202,9 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
                 return layout.total(jax.value_and_grad(mean_loss)(trained))
 
             value, trained, opt_state = descend(optimizer, both, trained, state.opt_state)
+            if model.next_state is not None:
+                found = model.next_state(state.params, inputs, own["key"])
+                fixed = fixed | _mean(layout, found)
             after = ReplicaState(join(trained, fixed), opt_state, state.step + 1, epoch)
             going = jnp.isfinite(value) & (state.step == due)
             return kept_if(going, after, state), value
@@ -210,6 +213,11 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
         return state._replace(epoch=epoch + 1), jnp.mean(losses)
 
     return train_epoch
+
+
+def _mean(layout: Layout, tree: PyTree) -> PyTree:
+    """Returns the mean over the parts of a batch."""
+    return jax.tree.map(lambda a: a / layout.num_parts, layout.total(tree))
 
 
 def make_evaluate(recipe: Recipe, source: Source) -> Callable:
