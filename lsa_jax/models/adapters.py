@@ -201,10 +201,12 @@ def _model(
         with _in_one_line(f"no network is drawn for inputs {x.dtype} {x.shape}", accepted):
             drawn = draw(key, x)
         params = _together(drawn._replace(params=_checked_params(drawn.params)))
+        forms = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), params)
         for masks in (None, key):
-            jax.eval_shape(apply, params, x, masks)
-        after = jax.eval_shape(next_state, params, x, key)
-        if after and str(jax.eval_shape(lambda: {n: params[n] for n in after})) != str(after):
+            jax.eval_shape(apply, forms, x, masks)
+        after = jax.eval_shape(next_state, forms, x, key)
+        shapes = jax.tree.map(np.shape, after)
+        if shapes != {name: jax.tree.map(np.shape, params[name]) for name in after}:
             raise InputError(
                 f"the network's {', '.join(after)} change their shapes in training; accepted: "
                 "state of constant shapes, such as running statistics"
@@ -376,8 +378,8 @@ def from_equinox(make: Callable[[Array], Any]) -> Model:
     names = _axis_names(equinox, static)
     if len(names) > 1:
         raise InputError(
-            f"the module's BatchNorm have the axis names {', '.join(sorted(names))}; accepted: one name, "
-            "the batch's"
+            f"the module's BatchNorm have the axis names {', '.join(sorted(names))}; accepted: one "
+            "name, the batch's"
         )
 
     def draw(key: Key[Array, ""], x: Array) -> Parts:

@@ -38,10 +38,12 @@ def as_model(network: Any) -> Model:
         return Model(init, apply, NoKernel("it is a pair of functions"))
     if _is_a("flax.linen", "Module", network):
         return models.from_flax_linen(network)
-    if _is_a("flax.nnx", "Module", network):
-        return models.from_nnx(lambda rngs: _library("flax.nnx").clone(network))
-    if _is_of_equinox(network):
-        return models.from_equinox(lambda key: network)
+    if _is_of_equinox(network) and isinstance(network, tuple):
+        raise InputError(
+            "model is a module of equinox with its state; accepted: its class, or a factory (key)"
+        )
+    if _is_a("flax.nnx", "Module", network) or _is_of_equinox(network):
+        return _of_instance(network)
     if isinstance(network, type):
         return _from_class(network)
     if inspect.isfunction(network) or inspect.ismethod(network):
@@ -97,6 +99,12 @@ def _from_factory(make: Callable) -> Model:
     )
 
 
+def _of_instance(network: Any) -> Model:
+    if _is_of_equinox(network):
+        return models.from_equinox(lambda key: network)
+    return models.from_nnx(lambda rngs: _library("flax.nnx").clone(network))
+
+
 def _is_of_equinox(network: Any) -> bool:
     """Whether it is an equinox module, or one with its state."""
     with_state = isinstance(network, tuple) and len(network) == 2
@@ -120,7 +128,7 @@ def params_of(model: Model, network: Any, example: Any) -> Any:
     expected = jax.eval_shape(lambda key: model.init(key, example), jax.random.key(0))
     given = network
     if _is_a("flax.nnx", "Module", network) or _is_of_equinox(network):
-        given = as_model(network).init(jax.random.key(0), example)
+        given = _of_instance(network).init(jax.random.key(0), example)
     elif isinstance(network, dict) and list(network) == ["params"] and "params" not in expected:
         given = network["params"]
     leaves, forms = jax.tree.leaves(given), jax.tree.leaves(expected)
