@@ -329,8 +329,8 @@ def _fits(one: Grade, wanted: tuple[str, ...]) -> bool:
     """Whether a grade is one of the wanted ones, or may still turn out to be."""
     if one.words != ("undecided",):
         return bool({*one.words} & {*wanted})
-    open_ = {"follows": one.low < FOLLOWS, "leaves": one.high > LEAVES}
-    return any(open_.get(word, True) for word in wanted)
+    inside = {"follows": one.low < FOLLOWS, "leaves": one.high > LEAVES}  # of the interval of c
+    return any(inside.get(word, True) for word in wanted)
 
 
 def _word(grades: list[Grade], unfitted: bool) -> str:
