@@ -241,7 +241,7 @@ class Net(nn.Module):
         x = nn.Dense(6)(x.reshape(len(x), -1))
         return nn.Dense(10)(nn.relu(nn.BatchNorm(use_running_average=not train)(x)))
 
-few = nn.Dense(3)
+few = nn.Sequential([lambda x: x.reshape(len(x), -1), nn.Dense(3)])
 """
 
 
