@@ -6,6 +6,7 @@ found.table; found.figure(); found.claims; found.to_html("answer.html")
 """
 
 import base64
+import functools
 import html
 import io
 import textwrap
@@ -199,25 +200,23 @@ def diagnose(
         InputError: an argument is not accepted.
         NumericalError: a kernel or its solution is not finite.
     """
-    given = {"seeds": seeds, "folds": folds, "examples": examples, "epochs": epochs}
-    given["measured_examples"] = measured_examples
+    given = Sizes(seeds, folds, examples, epochs, measured_examples)._asdict()
     _check(given, batch_size, minutes)
     key_examples, key_splits, key_seeds = _keys(key)
     model = as_model(model)
     task = _fitting(model, _task(X, y))
     known = _pairs(params, model, task)
     kernel = kernel or (model.ntk if model.kernel else None)
-    if progress:
-        print(task.words, flush=True)
     given |= {"seeds": len(known), "epochs": 0} if known else {}
     given |= {} if task.test is None else {"folds": 1}
+    say = functools.partial(print, flush=True) if progress else lambda text: None
+    say(task.words)
     pace = Pace()
     if progress or given["folds"] is None or given["examples"] is None:
         pace = sizing.measure_pace(model, kernel, task, batch_size)
     sizes = sizing.choose(task, pace, minutes, batch_size, given)
     expected = sizing.expected_seconds(sizes, task, pace, batch_size)
-    if progress:
-        print(f"{sizes}: at most about {duration(sum(expected))}", flush=True)
+    say(f"{sizes}: at most about {duration(sum(expected))}")
     task = tasks.subset(key_examples, task, sizes.examples)
     parts = list(tasks.splits(key_splits, task, sizes.folds))
     with Progress(100, unit="part", shown=progress) as bar:
@@ -235,17 +234,12 @@ def diagnose(
                 fit=FITTED,
                 progress=lambda share: bar.advance_to(trained * share, "training"),
             )
+        given_kernels = model, kernel, task, parts, pairs, sizes.measured_examples
         found = running.compare(
-            model,
-            kernel,
-            task,
-            parts,
-            pairs,
-            sizes.measured_examples,
+            *given_kernels,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    notes = _notes(model, task, pairs[0])
-    answer = _answer(task, found, done, sizes, notes)
+    answer = _answer(task, found, done, sizes, _notes(model, task, pairs[0]))
     return Diagnosis(found.finished, answer, task.words, sizes, _course(course, found, done))
 
 

@@ -103,8 +103,7 @@ def train(
         del epoch
         return Dataset(*(array[replica[index]] for array in arrays))
 
-    shape = ExampleShape.of(every.inputs)
-    starts = [model.init(init_key(key), shape) for key in keys]
+    starts = [model.init(init_key(key), ExampleShape.of(every.inputs)) for key in keys]
     course: list[dict[str, float]] = []
 
     def pairs(params: Any) -> list[list[Pair]]:
@@ -117,21 +116,9 @@ def train(
         ]
 
     def watch(epoch: int, params: Any) -> None:
-        every_change = [
-            [_change(model, task, pair, part.test.inputs) for pair in trained]
-            for part, trained in zip(parts, pairs(params), strict=True)
-        ]
-        for seed, changes in enumerate(zip(*every_change, strict=True)):
-            course.append({"epoch": epoch, "seed": seed, "linearization_error": _error_of(changes)})
-
-    classes = task.kind == "classes"
-    # Targets have variance 1 a column, so that R^2 = 1 - 2 loss / columns.
-    target = fit if classes else 0.5 * every.targets.shape[1] * (1 - fit)
-
-    def fitted(row: dict[str, np.ndarray]) -> bool:
-        if classes:
-            return bool((row["train_accuracy"] >= target).all())
-        return bool((row["train_loss"] <= target).all())
+        errors = _errors_of_seeds(model, task, parts, pairs(params))
+        for seed, error in enumerate(errors):
+            course.append({"epoch": epoch, "seed": seed, "linearization_error": error})
 
     try:
         trained, history = training.train(
@@ -143,7 +130,9 @@ def train(
             epochs=epochs,
             batch_size=batch_size,
             evaluation=training.Evaluation(
-                metrics=None if classes else {}, stop=fitted, watch=watch
+                metrics=None if task.kind == "classes" else {},
+                stop=functools.partial(_is_fitted, task, fit),
+                watch=watch,
             ),
             replicas=replicas,
             progress=progress,
@@ -153,6 +142,14 @@ def train(
     if history.failures:
         raise _failed(next(iter(history.failures.values())))
     return pairs(trained), pd.DataFrame(course), history.rows[-1]["epoch"]
+
+
+def _is_fitted(task: Task, fit: float, row: dict[str, np.ndarray]) -> bool:
+    """Whether all networks have an accuracy, or R^2, of `fit` on their training examples."""
+    if task.kind == "classes":
+        return bool((row["train_accuracy"] >= fit).all())
+    # Targets have variance 1 a column, so that R^2 = 1 - 2 loss / columns.
+    return bool((row["train_loss"] <= 0.5 * task.train.targets.shape[1] * (1 - fit)).all())
 
 
 def _failed(reason: str) -> InputError:
@@ -224,6 +221,17 @@ def _error_of(parts: Sequence[dict[str, float]]) -> float:
     """Returns c over the test examples of all splits; NaN of a network that did not move."""
     missed, moved = (sum(part[name] for part in parts) for name in ("missed", "moved"))
     return (missed / moved) ** 0.5 if moved else np.nan
+
+
+def _errors_of_seeds(
+    model: Model, task: Task, parts: Sequence[Split], pairs: Sequence[Sequence[Pair]]
+) -> list[float]:
+    """Returns c of each seed, from pairs by split and seed."""
+    changes = [
+        [_change(model, task, pair, part.test.inputs) for pair in trained]
+        for part, trained in zip(parts, pairs, strict=True)
+    ]
+    return [_error_of(own) for own in zip(*changes, strict=True)]
 
 
 def _of_one_state(model: Model, pair: Pair, inputs: np.ndarray) -> Pair:

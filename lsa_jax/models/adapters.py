@@ -145,6 +145,15 @@ def _float_state(state: dict[str, Any]) -> dict[str, Any]:
     return jax.tree_util.tree_map_with_path(as_float, state)
 
 
+def _check_shapes(state: dict[str, Any], after: dict[str, Any]) -> None:
+    """Raises InputError where a training step changes the shapes of the state."""
+    if jax.tree.map(np.shape, state) != jax.tree.map(np.shape, after):
+        raise InputError(
+            f"the network's {', '.join(after)} change their shapes in training; accepted: state "
+            "of constant shapes, such as running statistics"
+        )
+
+
 def _model(
     draw: Callable[[Key[Array, ""], Array], Parts],
     run: Callable[[Parts, Array, Key[Array, ""] | None], tuple[Any, dict[str, Any]]],
@@ -205,12 +214,7 @@ def _model(
         for masks in (None, key):
             jax.eval_shape(apply, forms, x, masks)
         after = jax.eval_shape(next_state, forms, x, key)
-        shapes = jax.tree.map(np.shape, after)
-        if shapes != {name: jax.tree.map(np.shape, params[name]) for name in after}:
-            raise InputError(
-                f"the network's {', '.join(after)} change their shapes in training; accepted: "
-                "state of constant shapes, such as running statistics"
-            )
+        _check_shapes({name: params[name] for name in after}, after)
         return params
 
     return Model(init, apply, _NO_KERNEL, next_state=next_state)

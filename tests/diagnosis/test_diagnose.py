@@ -235,7 +235,7 @@ def test_c_along_training_ends_with_that_of_the_answer(rich):
     network_rows = rich.rows[rich.rows["learner"] == "network"]
     np.testing.assert_array_equal(ends["linearization_error"], network_rows["linearization_error"])
     means = rich.course.groupby("epoch")["linearization_error"].mean()
-    assert list(means.index[:4]) == [1, 2, 4, 8] and means.iloc[0] < means.iloc[-1]
+    assert list(means.index[:3]) == [1, 2, 4] and means.iloc[0] < means.iloc[-1]
 
 
 def digits(classes):
@@ -273,13 +273,15 @@ def test_fine_tuning_of_the_head_alone_is_linear_and_of_all_layers_is_not():
 
 
 def test_c_falls_with_the_output_scale_from_above_a_half_to_below_a_tenth_on_digits():
-    data = digits(range(10))
+    """At an output scale of infinity the network is linear, and c is 0 to rounding."""
+    (x, y), (tested, answers) = digits(range(10))
+    data = (x[:400], y[:400]), (tested[:200], answers[:200])
+    model = models.Model(*network(128, outputs=10), None)
 
     def error(alpha):
-        model = models.scaled(models.mlp(widths=(128,), num_classes=10), alpha)
         found = lsa_jax.diagnose(
-            model, *data, **SMALL | {"seeds": 1}, examples=200, epochs=60,
-            optimizer=optax.sgd(0.5 * min(1, alpha)),
+            models.scaled(model, alpha), *data, **SMALL | {"seeds": 1}, examples=400, epochs=100,
+            optimizer=optax.sgd(0.2 * min(1, alpha)),
         )  # fmt: skip
         return found.rows["linearization_error"].dropna().item()
 
