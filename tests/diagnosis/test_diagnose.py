@@ -274,17 +274,21 @@ def test_fine_tuning_of_the_head_alone_is_linear_and_of_all_layers_is_not():
 
 def test_c_falls_with_the_output_scale_from_above_a_half_to_below_a_tenth_on_digits():
     """At an output scale of infinity the network is linear, and c is 0 to rounding."""
-    (x, y), (tested, answers) = digits(range(10))
-    data = (x[:400], y[:400]), (tested[:200], answers[:200])
-    model = models.Model(*network(128, outputs=10), None)
+    (x, y), (tested, _) = digits(range(10))
+    network_of_ten, rows = models.Model(*network(128, outputs=10), None), Dataset(x, np.eye(10)[y])
 
     def error(alpha):
-        found = lsa_jax.diagnose(
-            models.scaled(model, alpha), *data, **SMALL | {"seeds": 1}, examples=400, epochs=100,
-            optimizer=optax.sgd(0.2 * min(1, alpha)),
+        model, optimizer = models.scaled(network_of_ten, alpha), optax.sgd(0.2 * min(1, alpha))
+        end, _ = training.train(
+            jax.random.key(0), model, rows, training.softmax_cross_entropy, optimizer,
+            epochs=40, batch_size=50, frozen=("initial",),
         )  # fmt: skip
-        return found.rows["linearization_error"].dropna().item()
+        start = end | {"moved": jax.tree.map(jnp.zeros_like, end["moved"])}
+        missed, moved = training.measures.linearization_residual(
+            model.apply, start, end, tested[:200], True
+        )
+        return float(jnp.sqrt(missed / moved))
 
-    errors = [error(alpha) for alpha in (0.25, 4.0, 256.0)]
+    errors = [error(alpha) for alpha in (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)]
     assert errors[0] > 0.5 and errors == sorted(errors, reverse=True) and errors[-1] < 0.1
     assert error(math.inf) < 1e-5
