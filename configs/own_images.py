@@ -8,7 +8,7 @@ squares of 32 x 32 pixels (`--config.data.image_size`, `--config.data.fit`). Lea
 CNN, of its fixed kernels (finite and infinite NTK) and of the two that learn (NTK after training,
 recursive feature machine), and whether the network is lazy or rich, by the definition in
 docs/diagnose.md. Numbers of examples are `--config.sweep.num_train="(100, 200)"`; each larger set
-contains the smaller ones.
+contains the smaller ones. `--config.model.name=my_model.py:make` takes a network of your own.
 ":small": up to 500 images, one seed.
 """
 

@@ -89,6 +89,8 @@ def test_the_readme_runs(quick_diagnosis, capsys):
 def test_the_tutorial_has_a_lazy_and_a_rich_network(capsys):
     found = run_page("docs/diagnose.md")
     assert (found["lazy"].word, found["rich"].word) == ("lazy", "rich")
+    assert found["tuned"].answer.grades[0].number < 1e-5  # linear in the head
+    assert found["ported"].answer.grades[0].number < 1e-5
     printed = [text.strip().splitlines() for _, text in blocks("docs/diagnose.md", "text")]
     for lines, answer in zip(printed, (found["lazy"], found["rich"]), strict=True):
         ours = str(answer).splitlines()

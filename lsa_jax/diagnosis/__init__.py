@@ -6,8 +6,10 @@ found.table; found.figure(); found.claims; found.to_html("answer.html")
 """
 
 import base64
+import functools
 import html
 import io
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,22 +20,23 @@ import optax
 import pandas as pd
 from jaxtyping import Array, Key
 
-from lsa_jax import arrays, training
+from lsa_jax import arrays
 from lsa_jax.checks import Kind, integer, number, optional, require
 from lsa_jax.diagnosis import runs as running
 from lsa_jax.diagnosis import sizes as sizing
 from lsa_jax.diagnosis import tasks
-from lsa_jax.diagnosis.networks import as_model
 from lsa_jax.diagnosis.runs import Pair
-from lsa_jax.diagnosis.sizes import Sizes
+from lsa_jax.diagnosis.sizes import Pace, Sizes
 from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.errors import InputError
-from lsa_jax.models.model import ExampleShape
+from lsa_jax.models.any_library import as_model, params_of
+from lsa_jax.models.model import ExampleShape, Model, state_names
 from lsa_jax.reporting import files, grades
 from lsa_jax.reporting.claims import FITTED, chance_warning
 from lsa_jax.reporting.grades import Answer
 from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.progress import Progress
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import claims_table, mean_and_spread
 
 __all__ = ["Diagnosis", "Sizes", "diagnose"]
@@ -57,12 +60,15 @@ class Diagnosis(NamedTuple):
         answer: three grades and the word.
         task: the task, in words.
         sizes: chosen or given; `diagnose` with them repeats the run.
+        course: c along training, `linearization_error` by `epoch` and `seed`; empty where
+            parameters were given.
     """
 
     rows: pd.DataFrame
     answer: Answer
     task: str
     sizes: Sizes
+    course: pd.DataFrame
 
     def __str__(self) -> str:
         return str(self.answer)
@@ -87,14 +93,16 @@ class Diagnosis(NamedTuple):
         return cells.assign(learner=cells["learner"].map(_LABELS))
 
     def figure(self) -> Any:
-        """Returns a figure: c on its scale, and the two differences with their intervals."""
+        """Returns a figure: c, the two differences with their intervals, and c along training."""
         import matplotlib.pyplot as plt
 
         graded = self.answer.grades
+        ratios = (1, 1.4, 1) if len(self.course) else (1, 1.4)
         figure, axes = plt.subplots(
-            1, 2, figsize=(8, 2.6), layout="constrained", width_ratios=(1, 1.4)
-        )
-        for axis, own in zip(axes, (graded[:-2], graded[-2:]), strict=True):
+            1, len(ratios), figsize=(3.3 * len(ratios), 2.6), layout="constrained",
+            width_ratios=ratios,
+        )  # fmt: skip
+        for axis, own in zip(axes[:2], (graded[:-2], graded[-2:]), strict=True):
             for place, one in enumerate(own):
                 reach = [[max(one.number - one.low, 0)], [max(one.high - one.number, 0)]]
                 axis.errorbar(one.number, place, xerr=np.nan_to_num(reach), fmt="o", capsize=4)
@@ -106,7 +114,10 @@ class Diagnosis(NamedTuple):
         axes[1].axvspan(-self.answer.margin, self.answer.margin, color="0.9")
         axes[1].axvline(0, color="0.5", lw=1)
         axes[1].set(xlabel="difference, points")
-        figure.suptitle(self.word)
+        for _, own in self.course.groupby("seed") if len(self.course) else ():
+            axes[2].plot(own["epoch"], own["linearization_error"], "o-", color="0.4", ms=3)
+            axes[2].set(xscale="log", ylim=(0, None), xlabel="epoch", ylabel="c")
+        figure.suptitle(textwrap.fill(self.word, 80), fontsize="medium")
         return figure
 
     def to_html(self, path: str | Path) -> None:
@@ -118,6 +129,9 @@ class Diagnosis(NamedTuple):
         plt.close(figure)
         encoded = base64.b64encode(picture.getvalue()).decode()
         parts = [self.table, self.claims, self.rows.drop(columns="id")]
+        if len(self.course):
+            along = self.course.pivot(index="epoch", columns="seed", values="linearization_error")
+            parts.insert(2, along.round(3).add_prefix("c of seed ").reset_index())
         shown = "".join(part.to_html(index=False, border=0) for part in parts)
         page = (
             "<!doctype html><meta charset='utf-8'>"
@@ -161,12 +175,13 @@ def diagnose(
         found = lsa_jax.diagnose(module, (X, y), (X_test, y_test))
 
     Args:
-        model: a network of flax, equinox, Haiku or this package, see `networks.ACCEPTED`.
+        model: a network of flax, equinox, Haiku or this package, see `models.any_library`.
         X: inputs [n, ...]; or the pair of inputs and targets to train on.
         y: targets: classes, see `tasks.ACCEPTED`, or real numbers; or the test set's pair. Without
             a test set, examples are tested in 3 folds up to 2,000, and on a quarter above.
-        params: (start, trained), or a list of such pairs, of networks that are there already:
-            nothing is trained, and each pair is a seed. Takes a test set.
+        params: (start, trained), or a list of such pairs, of networks that are there already, as
+            `models.any_library.params_of` accepts them: nothing is trained, and each pair is a
+            seed. Takes a test set.
         kernel: `(x1, x2=None) -> [n1, n2]` at infinite width; None is the model's own.
         key: draws splits, parameters and the order of examples; None is `jax.random.key(0)`.
         minutes: budget, from which the sizes that are not given are chosen.
@@ -184,23 +199,30 @@ def diagnose(
         InputError: an argument is not accepted.
         NumericalError: a kernel or its solution is not finite.
     """
-    given = {"seeds": seeds, "folds": folds, "examples": examples, "epochs": epochs}
-    given["measured_examples"] = measured_examples
+    given = Sizes(seeds, folds, examples, epochs, measured_examples)._asdict()
     _check(given, batch_size, minutes)
     key_examples, key_splits, key_seeds = _keys(key)
-    model, task = as_model(model), _task(X, y)
-    _check_outputs(model, task)
-    known = _pairs(params, task)
-    sizes, expected = _sizes(model, task, known, minutes, batch_size, given)
-    if progress:
-        print(f"{task.words}; {sizes}; {_about(sum(expected))}", flush=True)
+    model = as_model(model)
+    task = _fitting(model, _task(X, y))
+    known = _pairs(params, model, task)
+    kernel = kernel or (model.ntk if model.kernel else None)
+    given |= {"seeds": len(known), "epochs": 0} if known else {}
+    given |= {} if task.test is None else {"folds": 1}
+    say = functools.partial(print, flush=True) if progress else lambda text: None
+    say(task.words)
+    pace = Pace()
+    if progress or given["folds"] is None or given["examples"] is None:
+        pace = sizing.measure_pace(model, kernel, task, batch_size)
+    sizes = sizing.choose(task, pace, minutes, batch_size, given)
+    expected = sizing.expected_seconds(sizes, task, pace, batch_size)
+    say(f"{sizes}: at most about {duration(sum(expected))}")
     task = tasks.subset(key_examples, task, sizes.examples)
     parts = list(tasks.splits(key_splits, task, sizes.folds))
     with Progress(100, unit="part", shown=progress) as bar:
-        trained = 100 * expected[0] / sum(expected)
-        pairs, done = [known], None
+        trained = 0.0 if known else 100 * expected[0] / sum(expected)
+        pairs, course, done = [known], pd.DataFrame(), None
         if not known:
-            pairs, done = running.train(
+            pairs, course, done = running.train(
                 jax.random.split(key_seeds, sizes.seeds),
                 model,
                 task,
@@ -211,27 +233,19 @@ def diagnose(
                 fit=FITTED,
                 progress=lambda share: bar.advance_to(trained * share, "training"),
             )
+        given_kernels = model, kernel, task, parts, pairs, sizes.measured_examples
         found = running.compare(
-            model,
-            kernel or (model.ntk if model.kernel else None),
-            task,
-            parts,
-            pairs,
-            sizes.measured_examples,
+            *given_kernels,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    answer = _answer(task, found, done, sizes, shared=_share_start(pairs[0]))
-    return Diagnosis(found.finished, answer, task.words, sizes)
+    answer = _answer(task, found, done, sizes, _notes(model, task, pairs[0]))
+    return Diagnosis(found.finished, answer, task.words, sizes, _course(course, found, done))
 
 
 def _keys(key: Key[Array, ""] | None) -> Key[Array, " 3"]:
     """Returns the keys that draw examples, splits and networks."""
     key = jax.random.key(0) if key is None else arrays.random_key("key", key)
     return jax.random.split(key, 3)
-
-
-def _about(seconds: float) -> str:
-    return f"at most about {duration(seconds)}" if seconds > 1 else "sizes as given"
 
 
 def _check(given: dict[str, Any], batch_size: int, minutes: float) -> None:
@@ -254,19 +268,50 @@ def _task(X: Any, y: Any) -> Task:  # noqa: N803
     return tasks.make_task(X, y)
 
 
-def _check_outputs(model: Any, task: Task) -> None:
-    """Raises unless the network has an output for each class or target."""
+def _fitting(model: Model, task: Task) -> Task:
+    """Returns the task as the network's outputs fit it: two classes are signs for one output."""
     params = jax.eval_shape(
         lambda key: model.init(key, ExampleShape.of(task.train.inputs)), jax.random.key(0)
     )
-    outputs = jax.eval_shape(model.apply, params, task.train.inputs[:1]).shape[-1]
-    columns = task.train.targets.shape[1]
+    found = jax.eval_shape(model.apply, params, task.train.inputs[:1])
+    if len(getattr(found, "shape", ())) != 2:
+        raise InputError(
+            f"model turns inputs {task.train.inputs[:1].shape} into {found}; accepted: one array "
+            "[n, c]; outputs[:, None] makes one column"
+        )
+    outputs, columns = found.shape[1], task.train.targets.shape[1]
+    if task.kind == "classes" and (outputs, columns) == (1, 2):
+        return tasks.as_signs(task)
     if outputs != columns:
         kind = "class" if task.kind == "classes" else "target"
+        whole = task.kind == "numbers" and outputs > 1 and columns == 1
         raise InputError(
             f"model has {outputs} output{'s' * (outputs > 1)}; accepted for {task.words}: "
-            f"{columns}, one for each {kind}"
+            f"{columns}, one for each {kind}" + "; y.astype(int) makes classes of it" * whole
         )
+    return task
+
+
+def _notes(model: Model, task: Task, pairs: list[Pair]) -> list[str]:
+    """Returns how the network was evaluated and how seeds differ, where it is not the usual."""
+    notes = []
+    if names := state_names(model, pairs[0].start, task.train.inputs[:1]):
+        notes.append(
+            f"{', '.join(names)}: f_T, f_0 and both kernels use the trained network's running "
+            "statistics, in evaluation mode"
+        )
+    if _share_start(pairs):
+        notes.append("all seeds have one start, so intervals cover the order of examples alone")
+    return notes
+
+
+def _course(course: pd.DataFrame, found: Runs, epochs: int | None) -> pd.DataFrame:
+    """Returns c along training with its end, which is that of the answer."""
+    if epochs is None:
+        return course
+    end = found.where(learner="network").finished[["seed", "linearization_error"]]
+    before = course[course["epoch"] < epochs]
+    return pd.concat([before, end.assign(epoch=epochs)], ignore_index=True)
 
 
 def _share_start(pairs: list[Pair]) -> bool:
@@ -275,48 +320,19 @@ def _share_start(pairs: list[Pair]) -> bool:
     return bool(others) and all(all(map(np.array_equal, first, other)) for other in others)
 
 
-def _pairs(params: Any, task: Task) -> list[Pair]:
+def _pairs(params: Any, model: Model, task: Task) -> list[Pair]:
     """Returns pairs of parameters: a tuple is one pair, a list holds several."""
     pairs = [params] if isinstance(params, tuple) and params else params or []
     require("params", pairs, Kind(lambda value: isinstance(value, list), _PAIRS, list))
-    for pair in pairs:
-        if not (isinstance(pair, tuple | list) and len(pair) == 2) or (
-            jax.tree.structure(pair[0]) != jax.tree.structure(pair[1])
-        ):
-            raise InputError(f"params has no pair of equal structure; accepted: {_PAIRS}")
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise InputError(f"params has an entry that is no pair; accepted: {_PAIRS}")
     if pairs and task.test is None:
         raise InputError(
             "params are given and no test set; accepted with params: diagnose(model, (X, y), "
             "(X_test, y_test)), as the networks may have been trained on any of X"
         )
-    return [Pair(*pair) for pair in pairs]
-
-
-def _sizes(
-    model: Any,
-    task: Task,
-    known: list[Pair],
-    minutes: float,
-    batch_size: int,
-    given: dict[str, Any],
-) -> tuple[Sizes, tuple[float, float]]:
-    """Returns the sizes, and the seconds or the shares of training and of kernels."""
-    if known:
-        given = given | {"seeds": len(known), "epochs": 0}
-    if task.test is not None:
-        given = given | {"folds": 1}
-    names = ("seeds", "folds", "examples", "epochs")
-    if known and given["examples"] is None:
-        given["examples"] = len(task.train.targets)
-    if all(given[name] is not None for name in names):
-        few = min(128, given["examples"] // 2)
-        sizes = Sizes(*(given[name] for name in names), given["measured_examples"] or few)
-        return sizes, (0.0 if known else 0.5, 0.5)
-    loss = training.softmax_cross_entropy if task.kind == "classes" else training.squared_error
-    pace = sizing.measure_pace(model, task, loss, batch_size)
-    sizes = sizing.choose(task, pace, minutes, batch_size, given)
-    of_training, of_kernels = sizing.expected_seconds(sizes, task, pace, batch_size)
-    return sizes, (0.0 if known else of_training, of_kernels)
+    example = ExampleShape.of(task.train.inputs)
+    return [Pair(*(params_of(model, one, example) for one in pair)) for pair in pairs]
 
 
 def _adam(epochs: int, num_train: int, batch_size: int) -> optax.GradientTransformation:
@@ -325,7 +341,7 @@ def _adam(epochs: int, num_train: int, batch_size: int) -> optax.GradientTransfo
     return optax.adam(optax.warmup_cosine_decay_schedule(0.0, 1e-3, warmup, max(steps, warmup + 1)))
 
 
-def _answer(task: Task, found: Any, epochs: int | None, sizes: Sizes, *, shared: bool) -> Answer:
+def _answer(task: Task, found: Runs, epochs: int | None, sizes: Sizes, notes: list[str]) -> Answer:
     """Grades the runs, with notes on a network that learned nothing or did not fit."""
     networks = found.where(learner="network").finished
     fitted = float(networks["train_score"].min())
@@ -337,7 +353,7 @@ def _answer(task: Task, found: Any, epochs: int | None, sizes: Sizes, *, shared:
         unfitted += "change the answer"
     if task.kind == "classes":
         mean, count = float(networks["test_accuracy"].mean()), int(networks["num_test"].iloc[0])
-        learned = chance_warning(mean, task.train.targets.shape[1], count, task.chance)
+        learned = chance_warning(mean, len(task.names), count, task.chance)
     else:
         mean = float(networks["test_r2"].mean())
         learned = "" if mean > 0 else f"R^2 of {mean:.3f}, where the mean target has 0"
@@ -347,7 +363,4 @@ def _answer(task: Task, found: Any, epochs: int | None, sizes: Sizes, *, shared:
         unfitted=unfitted,
         more_examples=task.test is None and sizes.folds == 1,
     )
-    if shared:
-        note = "all seeds have one start, so intervals cover the order of examples alone"
-        answer = answer._replace(notes=(*answer.notes, note))
-    return answer
+    return answer._replace(notes=(*answer.notes, *notes))

@@ -3,15 +3,14 @@
 Nothing here imports jax before the arguments are checked.
 """
 
-import importlib.util
 import sys
-import types
 import zipfile
 from pathlib import Path
 from typing import Any
 
 from absl import flags, logging
 
+from lsa_jax import user_files
 from lsa_jax.errors import InputError, NumericalError
 
 _USAGE = "lsa-jax diagnose FILE.py:NAME --data=FOLDER_OR_NPZ [--minutes=3] [--html=FILE]"
@@ -40,43 +39,6 @@ _SIZES = {
         "epochs": "Passes over the training examples at most",
     }.items()
 }
-
-
-def load_network(named: str) -> Any:
-    """Returns the object that a Python file defines under a name.
-
-    Args:
-        named: "path/to/file.py:name".
-
-    Raises:
-        InputError: there is no such file or name, or the file fails.
-    """
-    path, _, name = named.rpartition(":")
-    accepted = "accepted: FILE.py:NAME, such as my_model.py:make"
-    if not path.endswith(".py") or not name:
-        raise InputError(f"model is {named!r}; {accepted}")
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise InputError(f"model is {named!r} and there is no file {file}; {accepted}")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.parent.resolve()))  # what the file imports lies beside it
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        text = " ".join(str(error).split())
-        reason = f"{type(error).__name__}: {text}"
-        raise InputError(f"model is {named!r}, which fails: {reason}") from error
-    finally:
-        sys.path.pop(0)
-    if not hasattr(module, name):
-        there = [
-            key
-            for key, value in vars(module).items()
-            if not key.startswith("_") and not isinstance(value, types.ModuleType)
-        ]
-        raise InputError(f"model is {named!r}; accepted names of {file}: {', '.join(there)}")
-    return getattr(module, name)
 
 
 def load_data(named: str, size: int) -> tuple[Any, ...]:
@@ -123,7 +85,8 @@ def _main(argv: list[str]) -> None:
         raise InputError(f"the command is {' '.join(argv[1:])!r}; accepted: {_USAGE}")
     if _DATA.value is None:
         raise InputError(f"--data is missing; accepted: {_USAGE}")
-    network, data = load_network(argv[2]), load_data(_DATA.value, _SIZE.value)
+    network = user_files.load("model", argv[2])
+    data = load_data(_DATA.value, _SIZE.value)
     import jax
 
     from lsa_jax.diagnosis import diagnose

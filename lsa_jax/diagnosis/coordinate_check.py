@@ -20,8 +20,8 @@ from lsa_jax.arrays import real_array
 from lsa_jax.checks import Kind, integer, number, require
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.diagnosis import tasks
-from lsa_jax.diagnosis.networks import as_model
 from lsa_jax.errors import InputError
+from lsa_jax.models.any_library import as_model
 from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.reporting.coordinates import FLAT, columns, draw_changes, name_of
 from lsa_jax.reporting.curves import PALETTE, tidy

@@ -15,7 +15,7 @@ from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.diagnosis.tasks import Split, Task
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.models.model import ExampleShape, Model
+from lsa_jax.models.model import ExampleShape, Model, with_state_of
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.training.programs import Source, init_key
@@ -47,6 +47,14 @@ class Prediction(NamedTuple):
     left_out: float = np.nan
 
 
+def loss_of(task: Task) -> Callable[..., Array]:
+    """Returns the loss of a task's kind of targets."""
+    if task.kind == "numbers":
+        return training.squared_error
+    several = task.train.targets.shape[1] > 1
+    return training.softmax_cross_entropy if several else training.logistic
+
+
 @functools.lru_cache(maxsize=8)
 def tangent(apply: Callable) -> Callable[..., Array]:
     """Returns a network's `(params, x1, x2) -> finite NTK`, compiled once for all parameters."""
@@ -64,7 +72,7 @@ def train(
     optimizer: optax.GradientTransformation,
     fit: float,
     progress: Callable[[float], None],
-) -> tuple[list[list[Pair]], int]:
+) -> tuple[list[list[Pair]], pd.DataFrame, int]:
     """Trains one network a seed and split, all in one program.
 
     Args:
@@ -80,7 +88,8 @@ def train(
         progress: called with the fraction done.
 
     Returns:
-        Pairs of parameters by split and seed, and the epochs that were trained.
+        Pairs of parameters by split and seed; c of each seed after epochs 1, 2, 4..., a table of
+        `epoch`, `seed` and `linearization_error`; and the epochs that were trained.
 
     Raises:
         InputError: training fails.
@@ -94,25 +103,37 @@ def train(
         del epoch
         return Dataset(*(array[replica[index]] for array in arrays))
 
-    classes = task.kind == "classes"
-    # Targets have variance 1 a column, so that R^2 = 1 - 2 loss / columns.
-    target = fit if classes else 0.5 * every.targets.shape[1] * (1 - fit)
+    starts = [model.init(init_key(key), ExampleShape.of(every.inputs)) for key in keys]
+    course: list[dict[str, float]] = []
 
-    def fitted(row: dict[str, np.ndarray]) -> bool:
-        if classes:
-            return bool((row["train_accuracy"] >= target).all())
-        return bool((row["train_loss"] <= target).all())
+    def pairs(params: Any) -> list[list[Pair]]:
+        def own(replica: int) -> Any:
+            return jax.tree.map(lambda a: np.asarray(a[replica]), params)
+
+        return [
+            [Pair(start, own(len(keys) * i + seed)) for seed, start in enumerate(starts)]
+            for i in range(len(parts))
+        ]
+
+    def watch(epoch: int, params: Any) -> None:
+        errors = _errors_of_seeds(model, task, parts, pairs(params))
+        for seed, error in enumerate(errors):
+            course.append({"epoch": epoch, "seed": seed, "linearization_error": error})
 
     try:
         trained, history = training.train(
             of_all,
             model,
             Source(Dataset(*map(jnp.asarray, every)), len(rows[0]), fetch),
-            training.softmax_cross_entropy if classes else training.squared_error,
+            loss_of(task),
             optimizer,
             epochs=epochs,
             batch_size=batch_size,
-            evaluation=training.Evaluation(metrics=None if classes else {}, stop=fitted),
+            evaluation=training.Evaluation(
+                metrics=None if task.kind == "classes" else {},
+                stop=functools.partial(_is_fitted, task, fit),
+                watch=watch,
+            ),
             replicas=replicas,
             progress=progress,
         )
@@ -120,16 +141,15 @@ def train(
         raise _failed(str(error)) from None
     if history.failures:
         raise _failed(next(iter(history.failures.values())))
-    shape = ExampleShape.of(every.inputs)
-    starts = [model.init(init_key(key), shape) for key in keys]
-    pairs = [
-        [
-            Pair(start, jax.tree.map(lambda a: a[len(keys) * i + seed], trained))  # noqa: B023
-            for seed, start in enumerate(starts)
-        ]
-        for i in range(len(parts))
-    ]
-    return pairs, history.rows[-1]["epoch"]
+    return pairs(trained), pd.DataFrame(course), history.rows[-1]["epoch"]
+
+
+def _is_fitted(task: Task, fit: float, row: dict[str, np.ndarray]) -> bool:
+    """Whether all networks have an accuracy, or R^2, of `fit` on their training examples."""
+    if task.kind == "classes":
+        return bool((row["train_accuracy"] >= fit).all())
+    # Targets have variance 1 a column, so that R^2 = 1 - 2 loss / columns.
+    return bool((row["train_loss"] <= 0.5 * task.train.targets.shape[1] * (1 - fit)).all())
 
 
 def _failed(reason: str) -> InputError:
@@ -167,7 +187,8 @@ def compare(
         infinite = kernel and _regress(functools.partial(kernels.gram, kernel), part)
         done += 1
         progress(done / total)
-        for seed, pair in enumerate(trained):
+        for seed, given in enumerate(trained):
+            pair = _of_one_state(model, given, part.test.inputs)
             end = outputs(pair.trained, part.test.inputs)
             fit = _score(task, outputs(pair.trained, part.train.inputs), part.train)
             networks[seed].append(
@@ -190,11 +211,32 @@ def compare(
 
 def _of_network(parts: list[dict[str, float]]) -> dict[str, float]:
     """Returns c, the mean training score and the measures of a seed, from those of its splits."""
-    missed, moved = (sum(part[name] for part in parts) for name in ("missed", "moved"))
-    row = {"linearization_error": (missed / moved) ** 0.5 if moved else np.nan}
+    row = {"linearization_error": _error_of(parts)}
     row["train_score"] = float(np.mean([part["train_score"] for part in parts]))
     own = ("missed", "moved", "train_score")
     return row | {name: value for name, value in parts[0].items() if name not in own}
+
+
+def _error_of(parts: Sequence[dict[str, float]]) -> float:
+    """Returns c over the test examples of all splits; NaN of a network that did not move."""
+    missed, moved = (sum(part[name] for part in parts) for name in ("missed", "moved"))
+    return (missed / moved) ** 0.5 if moved else np.nan
+
+
+def _errors_of_seeds(
+    model: Model, task: Task, parts: Sequence[Split], pairs: Sequence[Sequence[Pair]]
+) -> list[float]:
+    """Returns c of each seed, from pairs by split and seed."""
+    changes = [
+        [_change(model, task, pair, part.test.inputs) for pair in trained]
+        for part, trained in zip(parts, pairs, strict=True)
+    ]
+    return [_error_of(own) for own in zip(*changes, strict=True)]
+
+
+def _of_one_state(model: Model, pair: Pair, inputs: np.ndarray) -> Pair:
+    """Returns a pair whose start has the trained network's state, such as running statistics."""
+    return pair._replace(start=with_state_of(model, pair.start, pair.trained, inputs[:1]))
 
 
 def _joined(
@@ -227,10 +269,10 @@ def _outputs(apply: Callable, params: Any, inputs: np.ndarray) -> np.ndarray:
 
 def _change(model: Model, task: Task, pair: Pair, inputs: np.ndarray) -> dict[str, float]:
     """Returns the squared lengths of f_T - f_0 - J_0 (theta_T - theta_0) and of f_T - f_0."""
-    sums = np.zeros(2)
+    sums, pair = np.zeros(2), _of_one_state(model, pair, inputs)
     for first in range(0, len(inputs), _AT_ONCE):
         batch = inputs[first : first + _AT_ONCE]
-        centred = task.kind == "classes"
+        centred = task.kind == "classes" and task.train.targets.shape[1] > 1
         sums += training.measures.linearization_residual(model.apply, *pair, batch, centred)
     return {"missed": float(sums[0]), "moved": float(sums[1])}
 
@@ -279,7 +321,7 @@ def _outcomes(task: Task, outputs: np.ndarray, examples: Dataset) -> np.ndarray:
     Of several columns the error is the root of their mean square.
     """
     if task.kind == "classes":
-        return np.asarray(outputs.argmax(1) == examples.targets.argmax(1))
+        return np.asarray(training.is_correct(outputs, examples.targets)) == 1
     return _errors(outputs, examples)
 
 

@@ -9,13 +9,14 @@ from jaxtyping import Array
 
 from lsa_jax import costs
 from lsa_jax.diagnosis import tasks
-from lsa_jax.diagnosis.runs import TILE, tangent
+from lsa_jax.diagnosis.runs import TILE, loss_of, tangent
 from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.models.model import ExampleShape, Model
 
 # Passes over the training examples: at least these, and at least as many as these steps take.
 _LEAST_EPOCHS, _LEAST_STEPS = 40, 2000
 _FEWEST = 120  # examples: a quarter of them, 30, is enough to test on
+_SIDE = 16  # examples along a side of the tile of an infinite kernel that is timed
 _COMPILED = 8.0  # seconds for the programs of either part
 _SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
 
@@ -42,10 +43,17 @@ class Sizes(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """Seconds on this machine, of one step of training and one entry of a finite kernel."""
+    """Seconds on this machine, of a step of training and of an entry of kernels.
 
-    step: float
-    entry: float
+    Attributes:
+        step: of training.
+        entry: of a network's finite kernel.
+        infinite: of the kernel at infinite width; 0 without one.
+    """
+
+    step: float = 0.0
+    entry: float = 0.0
+    infinite: float = 0.0
 
 
 def default_epochs(num_train: int, batch_size: int) -> int:
@@ -53,20 +61,24 @@ def default_epochs(num_train: int, batch_size: int) -> int:
     return max(_LEAST_EPOCHS, -(-_LEAST_STEPS // -(-num_train // batch_size)))
 
 
-def measure_pace(model: Model, task: Task, loss: Callable, batch_size: int) -> Pace:
-    """Times a step of training and a tile of the finite kernel, without their compilation."""
+def measure_pace(model: Model, kernel: Callable | None, task: Task, batch_size: int) -> Pace:
+    """Times a step of training and tiles of the kernels, without their compilation."""
     inputs, targets = (jnp.asarray(a[: max(batch_size, TILE)]) for a in task.train)
     params = model.init(jax.random.key(0), ExampleShape.of(task.train.inputs))
 
     def total(params: Any, x: Array, y: Array) -> Array:
-        return loss(model.apply(params, x), y).mean()
+        return loss_of(task)(model.apply(params, x), y).mean()
 
     step = jax.jit(jax.grad(total))
     few = inputs[:TILE]
     of_step = costs.timed(lambda: step(params, inputs[:batch_size], targets[:batch_size]))
     of_tile = costs.timed(lambda: tangent(model.apply)(params, few, few))
+    of_infinite, count = 0.0, min(_SIDE, len(few))
+    if kernel is not None:
+        tile = jax.jit(kernel)
+        of_infinite = costs.timed(lambda: tile(few[:count], few[:count]))
     # The evaluation after each epoch takes about half of the training.
-    return Pace(1.5 * of_step, of_tile / len(few) ** 2)
+    return Pace(1.5 * of_step, of_tile / len(few) ** 2, of_infinite / count**2)
 
 
 def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> tuple[float, float]:
@@ -76,11 +88,12 @@ def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> t
         tests = round(sizes.examples / (sizes.folds if sizes.folds > 1 else 4))
     n = sizes.examples - (tests if task.test is None else 0)
     steps = sizes.epochs * -(-n // batch_size)
-    of_kernels = 2 * pace.entry * n * (n + tests)
+    entries = n * (n + tests)
     decomposed = 2 * 9 * n**3 / 1e10  # at 10 GFLOP/s in double precision
     networks = sizes.folds * sizes.seeds
     of_training = networks * steps * pace.step
-    return of_training + _COMPILED, networks * (of_kernels + decomposed) + _COMPILED
+    of_kernels = networks * 2 * pace.entry * entries + sizes.folds * pace.infinite * entries
+    return of_training + _COMPILED, of_kernels + networks * decomposed + _COMPILED
 
 
 def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[str, Any]) -> Sizes:

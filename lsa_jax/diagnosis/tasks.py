@@ -26,7 +26,8 @@ class Task(NamedTuple):
 
     Attributes:
         kind: "classes" or "numbers".
-        train: examples; targets are one-hot rows, or numbers with mean 0 and variance 1 a column.
+        train: examples; targets are one-hot rows, signs [n, 1] of two classes for a network of one
+            output, or numbers with mean 0 and variance 1 a column.
         test: likewise, on the scale of `train`; None where folds of `train` are tested on.
         names: of the classes, in the order of the columns; of numbers, empty.
     """
@@ -47,7 +48,8 @@ class Task(NamedTuple):
         """The task, in words."""
         columns = self.train.targets.shape[1]
         if self.kind == "classes":
-            return f"{columns} classes, cross-entropy, accuracy"
+            loss = "cross-entropy" if columns > 1 else "logistic loss"
+            return f"{len(self.names)} classes, {loss}, accuracy"
         return f"{columns} real target{'s' * (columns > 1)}, squared error, R^2"
 
 
@@ -94,6 +96,15 @@ def make_task(X: Any, y: Any, test: tuple[Any, Any] | None = None) -> Task:  # n
     return Task(kind, Dataset(inputs, rows[: len(inputs)]), held, names)
 
 
+def as_signs(task: Task) -> Task:
+    """Returns a task of two classes with targets -1 and +1, [n, 1], for one output."""
+
+    def signs(part: Dataset | None) -> Dataset | None:
+        return part and Dataset(part.inputs, 2 * part.targets[:, 1:] - 1)
+
+    return task._replace(train=signs(task.train), test=signs(task.test))
+
+
 def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
     """Yields training and test examples, drawn class by class where there are classes.
 
@@ -135,17 +146,34 @@ def _by_class(key: Key[Array, ""], task: Task) -> np.ndarray:
     shuffled = np.asarray(jax.random.permutation(key, len(task.train.targets)))
     if task.kind == "numbers":
         return shuffled
-    return shuffled[np.argsort(task.train.targets.argmax(1)[shuffled], kind="stable")]
+    targets = task.train.targets
+    classes = targets.argmax(1) if targets.shape[1] > 1 else targets[:, 0]
+    return shuffled[np.argsort(classes[shuffled], kind="stable")]
 
 
 def _inputs(name: str, X: Any) -> np.ndarray:  # noqa: N803
-    array = real_array(name, np.asarray(X), "n ...", finite=True)
+    array = np.asarray(X)
+    if array.dtype == object:  # a table whose columns are of several types
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{name} has entries that are no numbers ({error}); accepted: numbers; "
+                "pandas.get_dummies makes columns of names"
+            ) from None
+    array = real_array(name, array, "n ...", finite=True)
+    if array.ndim == 1:
+        raise InputError(
+            f"{name} has shape {array.shape}; accepted: [n, ...], an axis of examples and one or "
+            f"more of inputs; {name}[:, None] makes one column"
+        )
     return np.asarray(array, np.float32) if array.dtype == np.float64 else np.asarray(array)
 
 
 def _plain(y: Any) -> np.ndarray:
     """Returns targets as an array: of floats, whole numbers, booleans or strings."""
     array = np.asarray(y)
+    array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if array.dtype == object or array.dtype.kind in "US":
         try:
             return array.astype(np.float64) if array.ndim == 2 else _named(array)
@@ -161,14 +189,16 @@ def _plain(y: Any) -> np.ndarray:
             f"y has entries that are not finite in {lost} of {len(array)} examples; accepted: "
             "finite numbers; leave these examples out"
         )
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    return array
 
 
 def _named(array: np.ndarray) -> np.ndarray:
     if array.dtype == object and any(value is None or value != value for value in array.ravel()):
         raise InputError("y has missing entries; accepted: a target for every example")
-    numbers = all(isinstance(v, int | float | np.number) for v in array.ravel()[:1000])
-    return array.astype(np.float64) if numbers else array.astype(str)
+    for kinds, dtype in (((int, np.integer), np.int64), ((int, float, np.number), np.float64)):
+        if all(isinstance(value, kinds) for value in array.ravel()):
+            return array.astype(dtype)
+    return array.astype(str)
 
 
 def _alike(tested: np.ndarray, targets: np.ndarray) -> np.ndarray:

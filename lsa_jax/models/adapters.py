@@ -3,9 +3,14 @@
 They have no infinite-width kernel. `apply(params, inputs)` evaluates: dropout is off. With a third
 argument, `key`, which `training.train` passes, masks are drawn as in the library's training mode.
 Arguments of a network named train, training, is_training, deterministic or inference are set
-accordingly. Networks with other state than parameters (batch normalisation's running statistics)
-are refused. Inputs keep their type, so tokens stay integers; booleans and floats of 16 bits become
+accordingly. Inputs keep their type, so tokens stay integers; booleans and floats of 16 bits become
 float32, as do outputs of 16 bits.
+
+A network with state, such as batch normalisation's running statistics, has parameters {"params":
+trained ones, "state": ...}; of flax.linen they are its variables, {"params": ..., "batch_stats":
+...}. Evaluation uses the state and has no derivative with respect to it; training uses the batch,
+and `Model.next_state` returns the state after a step. In a batch that is filled up, the examples
+that fill it count in the statistics. State is stored as float32.
 """
 
 import contextlib
@@ -15,7 +20,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +41,10 @@ _EVALUATED = ("deterministic", "inference")
 # Patterns of the libraries' error messages, and advice for each.
 _WAYS_OUT = (
     (
+        r"use_running_average|immutable",
+        "give the network an argument `train` and its BatchNorm use_running_average=not train",
+    ),
+    (
         r"missing \d+ required|unexpected keyword|takes .* positional argument",
         "pass a network that needs nothing but its inputs: a module or a lambda around it, with "
         "its further arguments filled in",
@@ -47,8 +56,9 @@ _WAYS_OUT = (
     ),
     (
         r"(?i)rng|\bkeys?\b|deterministic|fold_in",
-        "draw only in training: by an argument `train` or `deterministic` of the network, or turn "
-        "masks off, by deterministic=True (flax) or equinox.nn.inference_mode(network)",
+        "draw only in training: by an argument `train` or `deterministic` of the network (of "
+        "equinox: `key`), or turn masks off, by deterministic=True (flax) or "
+        "equinox.nn.inference_mode(network)",
     ),
 )
 
@@ -73,15 +83,6 @@ def _in_one_line(doing: str, accepted: str) -> Iterator[None]:
         raise InputError(
             f"{doing}: {type(error).__name__}: {text[:200]}; accepted: {accepted}{way}"
         ) from error
-
-
-def _refuse_state(kept: Any) -> None:
-    if kept:
-        raise InputError(
-            f"the network has {', '.join(sorted(map(str, kept)))} in addition to parameters; "
-            "accepted: networks of parameters alone, so LayerNorm or GroupNorm in place of "
-            "BatchNorm, or models.BatchNorm in models.network"
-        )
 
 
 def _checked_params(params: Any) -> Any:
@@ -114,43 +115,109 @@ def _checked_outputs(outputs: Any, x: Array, accepted: str) -> Float[Array, "n c
     return outputs.astype(jnp.promote_types(outputs.dtype, jnp.float32))
 
 
+class Parts(NamedTuple):
+    """Parameters of a network, and its state by name; {} where it has none."""
+
+    params: Any
+    state: dict[str, Any]
+
+
+def _together(parts: Parts) -> Any:
+    """Returns parameters and state as a model has them, the state as floats."""
+    if not jax.tree.leaves(parts.state):
+        return parts.params
+    return {"params": parts.params} | _float_state(parts.state)
+
+
+def _float_state(state: dict[str, Any]) -> dict[str, Any]:
+    """Returns counters and flags as floats, so that derivatives accept them."""
+
+    def as_float(path: Any, leaf: Any) -> Array:
+        if not (jnp.issubdtype(leaf.dtype, jnp.number) or leaf.dtype == bool) or (
+            jnp.issubdtype(leaf.dtype, jnp.complexfloating)
+        ):
+            raise InputError(
+                f"state {jax.tree_util.keystr(path)} is of type {leaf.dtype}; accepted: state of "
+                "real numbers, such as running statistics; draw from keys that are passed in"
+            )
+        return jnp.asarray(leaf, jnp.float32)
+
+    return jax.tree_util.tree_map_with_path(as_float, state)
+
+
+def _check_shapes(state: dict[str, Any], after: dict[str, Any]) -> None:
+    """Raises InputError where a training step changes the shapes of the state."""
+    if jax.tree.map(np.shape, state) != jax.tree.map(np.shape, after):
+        raise InputError(
+            f"the network's {', '.join(after)} change their shapes in training; accepted: state "
+            "of constant shapes, such as running statistics"
+        )
+
+
 def _model(
-    draw: Callable[[Key[Array, ""], Array], Any],
-    run: Callable[[Any, Array, Key[Array, ""] | None], Any],
+    draw: Callable[[Key[Array, ""], Array], Parts],
+    run: Callable[[Parts, Array, Key[Array, ""] | None], tuple[Any, dict[str, Any]]],
     accepted: str,
 ) -> Model:
     """Returns a model whose errors are one line each.
 
     Args:
-        draw: `(key, inputs [1, ...]) -> params`.
-        run: `(params, inputs [n, ...], key or None) -> outputs [n, c]`.
+        draw: `(key, inputs [1, ...]) -> parts`.
+        run: `(parts, inputs [n, ...], key or None) -> (outputs [n, c], state after it)`.
         accepted: the accepted networks, for messages.
     """
-    own = with_own_convolutions(lambda params, x, key=None: run(params, x, key))
+    own = with_own_convolutions(lambda parts, x, key=None: run(parts, x, key))
+
+    @functools.lru_cache(maxsize=16)
+    def state_of(shape: tuple[int, ...], dtype: Any) -> dict[str, Any]:
+        """Returns the forms of the state; inputs decide them."""
+        one = jax.ShapeDtypeStruct((1, *shape), dtype)
+        found = jax.eval_shape(draw, jax.random.key(0), one).state
+        return found if jax.tree.leaves(found) else {}
+
+    def both(params: Any, inputs: Any, key: Any) -> tuple[Float[Array, "n c"], dict[str, Any]]:
+        x = jnp.asarray(real_array("inputs", inputs, "n ...", empty=True))
+        key = None if key is None else random_key("key", key)
+        mode = "evaluation" if key is None else "training"
+        with _in_one_line(f"in {mode} the network fails on inputs {x.dtype} {x.shape}", accepted):
+            forms = state_of(x.shape[1:], x.dtype)
+            state = {name: params[name] for name in forms}
+            state = jax.tree.map(
+                lambda form, a: jax.lax.stop_gradient(a).astype(form.dtype), forms, state
+            )
+            parts = Parts(params["params"] if forms else params, state)
+            outputs, after = own(*((parts, x) if key is None else (parts, x, key)))
+        return _checked_outputs(outputs, x, accepted), after if forms else {}
 
     def apply(
         params: Any,
         inputs: Shaped[Array | np.ndarray, "n ..."],
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "n c"]:
-        x = jnp.asarray(real_array("inputs", inputs, "n ...", empty=True))
-        key = None if key is None else random_key("key", key)
-        mode = "evaluation" if key is None else "training"
-        with _in_one_line(f"in {mode} the network fails on inputs {x.dtype} {x.shape}", accepted):
-            outputs = own(*((params, x) if key is None else (params, x, key)))
-        return _checked_outputs(outputs, x, accepted)
+        return both(params, inputs, key)[0]
+
+    def next_state(
+        params: Any, inputs: Shaped[Array | np.ndarray, "n ..."], key: Key[Array, ""]
+    ) -> dict[str, Any]:
+        inputs = jnp.asarray(real_array("inputs", inputs, "n ...", empty=True))
+        if not state_of(inputs.shape[1:], inputs.dtype):
+            return {}
+        return _float_state(both(params, inputs, key)[1])
 
     def init(key: Key[Array, ""], input_shape: Any) -> Any:
         key, one = random_key("key", key), batch_of_one(input_shape)
         x = jnp.asarray(real_array("input_shape", np.zeros(one.shape, one.dtype)))
         with _in_one_line(f"no network is drawn for inputs {x.dtype} {x.shape}", accepted):
-            params = draw(key, x)
-        params = _checked_params(params)
+            drawn = draw(key, x)
+        params = _together(drawn._replace(params=_checked_params(drawn.params)))
+        forms = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), params)
         for masks in (None, key):
-            jax.eval_shape(apply, params, x, masks)
+            jax.eval_shape(apply, forms, x, masks)
+        after = jax.eval_shape(next_state, forms, x, key)
+        _check_shapes({name: params[name] for name in after}, after)
         return params
 
-    return Model(init, apply, _NO_KERNEL)
+    return Model(init, apply, _NO_KERNEL, next_state=next_state)
 
 
 def _mode(network: Callable, key: Key[Array, ""] | None) -> dict[str, bool]:
@@ -184,8 +251,8 @@ def from_flax_linen(module: Any) -> Model:
             training, unless it is deterministic, and none in evaluation.
 
     Raises:
-        InputError: no instance of a module, or, when drawn or run: the network has collections
-            other than "params", fails on the inputs, or returns no outputs [n, c].
+        InputError: no instance of a module, or, when drawn or run: the network fails on the
+            inputs, or returns no outputs [n, c].
     """
     linen = _library("flax.linen", "flax")
     accepted = "an instance of a flax.linen module, such as Net(), that turns [n, ...] into [n, c]"
@@ -198,18 +265,21 @@ def from_flax_linen(module: Any) -> Model:
             return args[0] if args else kwargs["inputs"]
         return following(*args, **kwargs)
 
-    def draw(key: Key[Array, ""], x: Array) -> Any:
+    def draw(key: Key[Array, ""], x: Array) -> Parts:
         with linen.intercept_methods(without_masks):
-            variables = module.init(key, x, **_mode(type(module).__call__, None))
-        _refuse_state(set(variables) - {"params"})
-        return variables.get("params", {})
+            variables = dict(module.init(key, x, **_mode(type(module).__call__, None)))
+        return Parts(variables.pop("params", {}), variables)
 
-    def run(params: Any, x: Array, key: Key[Array, ""] | None) -> Any:
+    def run(parts: Parts, x: Array, key: Key[Array, ""] | None) -> tuple[Any, dict[str, Any]]:
         given = _mode(type(module).__call__, key)
-        if key is not None:  # other streams than "params" draw from it too
-            return module.apply({"params": params}, x, rngs={"params": key}, **given)
-        with linen.intercept_methods(without_masks):
-            return module.apply({"params": params}, x, **given)
+        variables = {"params": parts.params, **parts.state}
+        if key is None:
+            with linen.intercept_methods(without_masks):
+                return module.apply(variables, x, **given), parts.state
+        given |= {"rngs": {"params": key}}  # other streams than "params" draw from it too
+        if not parts.state:
+            return module.apply(variables, x, **given), {}
+        return module.apply(variables, x, mutable=list(parts.state), **given)
 
     return _model(draw, run, accepted)
 
@@ -219,27 +289,30 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
 
     Args:
         make: `(rngs: nnx.Rngs) -> module`, or the module's class, whose module takes inputs
-            [n, ...]. Its arrays that are no `nnx.Variable` are constants, drawn once for all keys.
+            [n, ...], and perhaps `rngs`. Its variables that are neither `nnx.Param` nor random
+            streams are state; its arrays that are no `nnx.Variable` are constants, drawn once for
+            all keys.
 
     Raises:
-        InputError: make makes no module of random numbers alone, the module has variables that are
-            neither `nnx.Param` nor `nnx.Rngs`, or, when drawn or run, fails on the inputs, or
-            returns no outputs [n, c].
+        InputError: make makes no module of random numbers alone, or, when drawn or run, the module
+            fails on the inputs, or returns no outputs [n, c].
     """
     nnx = _library("flax.nnx", "flax")
     accepted = "a function (rngs) -> flax.nnx module that turns [n, ...] into [n, c]"
 
-    def parts(key: Key[Array, ""]) -> Any:
+    def is_state(path: Any, leaf: Any) -> bool:
+        no_state = (nnx.Param, nnx.RngState, nnx.Intermediate)
+        return isinstance(leaf, nnx.Variable) and not isinstance(leaf, no_state)
+
+    def split(key: Key[Array, ""]) -> Any:
         module = _make(make, "rngs", nnx.Rngs(key), nnx.Module)
         if not isinstance(module, nnx.Module):
             raise InputError(f"make returns {type(module).__name__}; accepted: {accepted}")
-        return nnx.split(module, nnx.Param, ...)
+        return nnx.split(module, nnx.Param, is_state, ...)
 
-    graph, drawn, rest = parts(jax.random.key(0))
-    _checked_params(nnx.to_pure_dict(drawn))
-    shapes = jax.eval_shape(lambda: drawn)
-    variables = [v for _, v in nnx.to_flat_state(rest) if isinstance(v, nnx.Variable)]
-    _refuse_state({type(v).__name__ for v in variables if not isinstance(v, nnx.RngState)})
+    graph, *drawn, rest = split(jax.random.key(0))
+    _checked_params(nnx.to_pure_dict(drawn[0]))
+    forms = jax.eval_shape(lambda: drawn)
 
     def streams(key: Key[Array, ""] | None) -> Any:
         """Returns constants and random streams; without a key, streams that raise when used."""
@@ -255,15 +328,25 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
 
         return jax.tree.map(stream, rest, is_leaf=lambda v: isinstance(v, nnx.Variable))
 
-    def run(params: Any, x: Array, key: Key[Array, ""] | None) -> Any:
-        state = jax.tree.map(lambda leaf: leaf, shapes)
-        nnx.replace_by_pure_dict(state, params)
-        module = nnx.merge(graph, state, streams(key))
+    def draw(key: Key[Array, ""], x: Array) -> Parts:
+        params, state = map(nnx.to_pure_dict, split(key)[1:3])
+        return Parts(params, {"state": state} if jax.tree.leaves(state) else {})
+
+    def run(parts: Parts, x: Array, key: Key[Array, ""] | None) -> tuple[Any, dict[str, Any]]:
+        filled = [jax.tree.map(lambda leaf: leaf, form) for form in forms]
+        given = parts.params, parts.state.get("state", {})
+        for form, values in zip(filled, given, strict=True):
+            nnx.replace_by_pure_dict(form, values)
+        module = nnx.merge(graph, *filled, streams(key))
         if key is None:
             module.eval()
-        return module(x, **_mode(type(module).__call__, key))
+        mode = _mode(type(module).__call__, key)
+        if "rngs" in inspect.signature(type(module).__call__).parameters:
+            mode["rngs"] = None if key is None else nnx.Rngs(key)
+        outputs = module(x, **mode)
+        return outputs, {"state": nnx.to_pure_dict(nnx.state(module, is_state))}
 
-    return _model(lambda key, x: nnx.to_pure_dict(parts(key)[1]), run, accepted)
+    return _model(draw, run, accepted)
 
 
 def from_equinox(make: Callable[[Array], Any]) -> Model:
@@ -271,12 +354,13 @@ def from_equinox(make: Callable[[Array], Any]) -> Model:
 
     Args:
         make: `(key) -> module`, or the module's class, whose module takes one input [...] and
-            returns [c]. An argument `key` of the module is given in training. Its arrays of whole
-            numbers are constants, drawn once for all keys.
+            returns [c]; with state it takes (input, state) and returns both, and make may return
+            the two, as `equinox.nn.make_with_state` does. An argument `key` of the module is given
+            in training. Its arrays of whole numbers are constants, drawn once for all keys.
 
     Raises:
-        InputError: equinox is not installed, make makes no module of a key alone, the module has
-            state, or, when drawn or run, fails on one example, or returns no outputs [c].
+        InputError: equinox is not installed, make makes no module of a key alone, or, when drawn
+            or run, the module fails on one example, or returns no outputs [c].
     """
     equinox = _library("equinox", "equinox")
     accepted = (
@@ -284,30 +368,54 @@ def from_equinox(make: Callable[[Array], Any]) -> Model:
         "in whose Sequential functions are equinox.nn.Lambda"
     )
 
-    def parts(key: Array) -> tuple[Any, Any]:
-        module = _make(make, "key", key, equinox.Module)
-        stateful = (equinox.nn.StateIndex, equinox.nn.State)
-        leaves = jax.tree.leaves(module, is_leaf=lambda leaf: isinstance(leaf, stateful))
-        _refuse_state({type(leaf).__name__ for leaf in leaves if isinstance(leaf, stateful)})
+    def made(key: Array) -> tuple[Any, Any, Any]:
+        """Returns the module's parameters, the rest of it, and its state."""
+        found = _make(make, "key", key, equinox.Module)
+        if not (isinstance(found, tuple) and isinstance(found[-1], equinox.nn.State)):
+            found = equinox.nn.make_with_state(lambda: found)()
+        module, state = found
         if not callable(module):
             raise InputError(f"make returns {type(module).__name__}; accepted: {accepted}")
-        return equinox.partition(module, equinox.is_inexact_array)
+        return *equinox.partition(module, equinox.is_inexact_array), state
 
-    _, static = parts(jax.random.key(0))
+    _, static, first = made(jax.random.key(0))
+    names = _axis_names(equinox, static)
+    if len(names) > 1:
+        raise InputError(
+            f"the module's BatchNorm have the axis names {', '.join(sorted(names))}; accepted: one "
+            "name, the batch's"
+        )
 
-    def run(params: Any, x: Array, key: Key[Array, ""] | None) -> Any:
-        module = equinox.combine(params, static)
+    def draw(key: Key[Array, ""], x: Array) -> Parts:
+        params, _, state = made(key)
+        return Parts(params, {"state": jax.tree.leaves(state)} if jax.tree.leaves(state) else {})
+
+    def run(parts: Parts, x: Array, key: Key[Array, ""] | None) -> tuple[Any, dict[str, Any]]:
+        module = equinox.combine(parts.params, static)
         if key is None:
             module = equinox.nn.inference_mode(module)
         given, keyed = _mode(module, key), "key" in inspect.signature(module).parameters
         keys = None if key is None else jax.random.split(key, len(x))
+        state = jax.tree.unflatten(jax.tree.structure(first), parts.state.get("state", []))
 
         def one(example: Array, key: Array | None) -> Any:
-            return module(example, **given, **({"key": key} if keyed else {}))
+            own = given | ({"key": key} if keyed else {})
+            return module(example, state, **own) if parts.state else (module(example, **own), state)
 
-        return jax.vmap(one)(x, keys)
+        outputs, state = jax.vmap(one, out_axes=(0, None), axis_name=next(iter(names), None))(
+            x, keys
+        )
+        return outputs, {"state": jax.tree.leaves(state)}
 
-    return _model(lambda key, x: parts(key)[0], run, accepted)
+    return _model(draw, run, accepted)
+
+
+def _axis_names(equinox: Any, module: Any) -> set[str]:
+    """Returns the axes over which a module's batch normalisation takes means."""
+    kind = equinox.nn.BatchNorm
+    layers = jax.tree.leaves(module, is_leaf=lambda leaf: isinstance(leaf, kind))
+    found = [layer.axis_name for layer in layers if isinstance(layer, kind)]
+    return {str(n) for name in found for n in ([name] if isinstance(name, str) else name)}
 
 
 def from_haiku(function: Callable[[Array], Array]) -> Model:
@@ -318,8 +426,8 @@ def from_haiku(function: Callable[[Array], Array]) -> Model:
             draw (`hk.next_rng_key`) only in training, by an argument `is_training`.
 
     Raises:
-        InputError: dm-haiku is not installed, no function, or, when drawn or run: the network has
-            state, fails on the inputs, or returns no outputs [n, c].
+        InputError: dm-haiku is not installed, no function, or, when drawn or run: the network
+            fails on the inputs, or returns no outputs [n, c].
     """
     haiku = _library("haiku", "dm-haiku")
     accepted = "a function (x) -> outputs [n, c] that makes its modules, lambda x: Net()(x)"
@@ -329,12 +437,13 @@ def from_haiku(function: Callable[[Array], Array]) -> Model:
     with _in_one_line("the function is refused", accepted):
         network = haiku.transform_with_state(function)
 
-    def draw(key: Key[Array, ""], x: Array) -> Any:
+    def draw(key: Key[Array, ""], x: Array) -> Parts:
         params, state = network.init(key, x, **_mode(function, key))  # state is made in training
-        _refuse_state(state)
-        return params
+        return Parts(params, {"state": state} if state else {})
 
-    def run(params: Any, x: Array, key: Key[Array, ""] | None) -> Any:
-        return network.apply(params, {}, key, x, **_mode(function, key))[0]
+    def run(parts: Parts, x: Array, key: Key[Array, ""] | None) -> tuple[Any, dict[str, Any]]:
+        state = parts.state.get("state", {})
+        outputs, state = network.apply(parts.params, state, key, x, **_mode(function, key))
+        return outputs, {"state": state}
 
     return _model(draw, run, accepted)

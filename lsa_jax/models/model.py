@@ -99,6 +99,10 @@ class Model(NamedTuple):
         rate_factors: `(input_shape, optimizer) -> numbers in the parameters' structure`, factors
             on the learning rate of each parameter under an optimiser of this name, for
             `training.make_optimizer`. None for one rate.
+        next_state: `(params, inputs [n, ...], key) -> entries of params`, at its top level, after a
+            training step on a batch: state that no gradient moves, such as the running statistics
+            of batch normalisation. {} or None where there is none. `apply` without a key evaluates
+            with the state in params; its derivative with respect to it is 0.
     """
 
     init: Callable
@@ -106,6 +110,7 @@ class Model(NamedTuple):
     kernel: Callable | None
     activations: Callable | None = None
     rate_factors: Callable | None = None
+    next_state: Callable | None = None
 
     @property
     def ntk(self) -> Callable | None:
@@ -116,6 +121,25 @@ class Model(NamedTuple):
     def nngp(self) -> Callable | None:
         """The covariance of the outputs at infinite width, `(x1, x2=None) -> [n1, n2]`."""
         return self.kernel and _getting(self.kernel, "nngp")
+
+
+def state_names(model: Model, params: Any, inputs: Any) -> tuple[str, ...]:
+    """Returns the entries of a network's parameters that are state; see `Model.next_state`.
+
+    Args:
+        model: the network.
+        params: its parameters, or their shapes.
+        inputs: [n, ...], or their shape.
+    """
+    if model.next_state is None:
+        return ()
+    return tuple(jax.eval_shape(model.next_state, params, inputs, jax.random.key(0)))
+
+
+def with_state_of(model: Model, params: Any, other: Any, inputs: Any) -> Any:
+    """Returns parameters with the state of others, such as a start with trained statistics."""
+    names = state_names(model, other, inputs)
+    return params | {name: other[name] for name in names} if names else params
 
 
 def accepted(apply: Callable, **given: Any) -> dict[str, Any]:

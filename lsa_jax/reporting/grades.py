@@ -101,11 +101,34 @@ _GRADES: dict[str, dict[tuple[str, ...], str]] = {
 }
 
 
+# Clauses of the sentence for a combination that has no word.
+_CLAUSES: dict[str, dict[str, str]] = {
+    "dynamics": {
+        "follows": "the network follows its linearisation",
+        "between": "the network follows its linearisation in part",
+        "leaves": "the network leaves its linearisation",
+        "undecided": "how far it follows its linearisation is undecided",
+    },
+    "features": {
+        "above": "its kernel is better after training",
+        "equal": "its kernel is as good after training as before",
+        "below": "its kernel is worse after training",
+        "undecided": "whether its kernel is better after training is undecided",
+    },
+    "gain": {
+        "above": "it is ahead of its best fixed kernel",
+        "equal": "it is level with its best fixed kernel",
+        "below": "it is behind its best fixed kernel",
+        "undecided": "whether it is ahead of its best fixed kernel is undecided",
+    },
+}
+
+
 class Answer(NamedTuple):
     """Lazy or rich, of one network on one task.
 
     Attributes:
-        word: "lazy", "rich", one of the other words of `WORDS`, or the three grades.
+        word: "lazy", "rich", one of the other words of `WORDS`, or a sentence on the grades.
         grades: dynamics (absent where c was not measured), features, gain.
         margin: points within which differences count as none.
         notes: conditions that limit the answer, such as a network that did not fit.
@@ -190,7 +213,7 @@ def grade(
                     more_examples),
         _difference("gain", f"network minus {label}", gain, margin, more_examples),
     ]  # fmt: skip
-    word = f"undecided: {learned}" if learned else _word(grades, fitted=not unfitted)
+    word = f"undecided: {learned}" if learned else _word(grades, bool(unfitted))
     notes = [unfitted] if unfitted else []
     if len(gain.values) == 1:
         notes.append("one seed: other seeds may differ")
@@ -302,10 +325,25 @@ def _advice(
     return f"{shown}; more seeds would help most"
 
 
-def _word(grades: list[Grade], *, fitted: bool) -> str:
-    if len(grades) == 3:
-        for word, wanted in WORDS:
-            held = all(set(one.words) & set(some) for one, some in zip(grades, wanted, strict=True))
-            if held and (fitted or not word.startswith("lazy")):
-                return word
-    return ", ".join(f"{one.question} {one.text}" for one in grades)
+def _fits(one: Grade, wanted: tuple[str, ...]) -> bool:
+    """Whether a grade is one of the wanted ones, or may still turn out to be."""
+    if one.words != ("undecided",):
+        return bool({*one.words} & {*wanted})
+    inside = {"follows": one.low < FOLLOWS, "leaves": one.high > LEAVES}  # of the interval of c
+    return any(inside.get(word, True) for word in wanted)
+
+
+def _word(grades: list[Grade], unfitted: bool) -> str:
+    """Returns the word of `WORDS`, or a sentence with the words that are left and the grades."""
+    said = {g.question: _CLAUSES[g.question][g.words[0]] for g in grades}
+    left = [word for word, wanted in WORDS if len(grades) == 3 and all(map(_fits, grades, wanted))]
+    unknown = [one.question for one in grades if one.words == ("undecided",)]
+    if left and not unknown and not (unfitted and left[0].startswith("lazy")):
+        return left[0]
+    dynamics = said.get("dynamics", "c was not measured")
+    reasons = f"{dynamics}, {said['features']}, and {said['gain']}"
+    if unfitted:
+        reasons += ", but it has not fitted its training set"
+    pure = [word for word in left if word in ("rich", "lazy")]
+    verdict = f"{' or '.join(pure)} is possible" if pure else "neither lazy nor rich"
+    return f"{verdict}: {reasons}"

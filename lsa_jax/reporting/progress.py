@@ -90,8 +90,13 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
+def _shows_bars() -> bool:
+    """Whether errors go to a terminal, or to a notebook, where a line can be written again."""
+    return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
+
+
 class Progress:
-    """A bar on a terminal; elsewhere (a log file) a line every `interval` seconds.
+    """A bar on a terminal or in a notebook; elsewhere a line every `interval` seconds.
 
     Counts points; a fraction of a group counts as that fraction of its points. The time left comes
     from the pace of each kind of points since its first report: before it programs are compiled,
@@ -125,7 +130,7 @@ class Progress:
         self._bar = tqdm.tqdm(
             total=total,
             unit=unit,
-            disable=None if shown else True,  # None: where there is no terminal
+            disable=not shown or not _shows_bars(),
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}",
             desc=f"0 {self._units}",
         )

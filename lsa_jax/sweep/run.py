@@ -27,7 +27,7 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax import processes
+from lsa_jax import processes, user_files
 from lsa_jax.arrays import digest
 from lsa_jax.errors import (
     InputError,
@@ -106,8 +106,15 @@ def warn_of_changes(workdir: Path, data: Any) -> None:
 
 
 def _identity(config: ml_collections.ConfigDict, points: list[Point]) -> dict[str, Any]:
-    """Returns the settings that make two sweeps the same, as JSON stores them."""
-    return files.plain({"config": config.to_dict(), "sweep": [p.settings for p in points]})
+    """Returns the settings that make two sweeps the same, as JSON stores them.
+
+    Of settings that name an object of a Python file they include a hash of the file.
+    """
+    settings = {**flatten(config), **{n: v for p in points for n, v in p.settings.items()}}
+    named = {n: user_files.digest(f"config.{n}", v) for n, v in settings.items()
+             if user_files.is_named(v)}  # fmt: skip
+    found = {"config": config.to_dict(), "sweep": [p.settings for p in points]}
+    return files.plain(found | ({"files": named} if named else {}))
 
 
 def _difference(found: dict[str, Any], identity: dict[str, Any]) -> str:
@@ -117,6 +124,8 @@ def _difference(found: dict[str, Any], identity: dict[str, Any]) -> str:
         values = [repr(side[name]) if name in side else "no setting" for side in (there, here)]
         if values[0] != values[1]:
             return f"config.{name} is {values[0]} there, {values[1]} here"
+    if found.get("files") != identity.get("files"):
+        return f"the file of config.{next(iter(identity['files']))} has changed since"
     return "its points are others, see config.json there"
 
 

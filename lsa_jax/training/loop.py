@@ -79,6 +79,7 @@ class Evaluation(NamedTuple):
         measuring: measures of lazy and rich, from the start on.
         start: evaluate before the first epoch too.
         stop: `(row of a report, values [replicas]) -> bool`; True ends training there.
+        watch: `(epoch, parameters [replicas, ...] as numpy arrays)`, called after epochs 1, 2, 4...
     """
 
     test: Dataset | Source | None = None
@@ -88,6 +89,7 @@ class Evaluation(NamedTuple):
     measuring: Measuring = NOTHING
     start: bool = False
     stop: Callable[[dict[str, np.ndarray]], bool] | None = None
+    watch: Callable[[int, PyTree], None] | None = None
 
 
 BY_EPOCH = Evaluation()
@@ -131,7 +133,7 @@ class _Run:
         self.table = {name: np.full(shape, np.nan) for name in ("batch_loss", *measured)}
         due = range(0 if evaluation.start else 1, epochs + 1)
         self._reports = [e for e in due if e % evaluation.every == 0 or e == epochs]
-        self._stop = evaluation.stop
+        self._stop, self._watch = evaluation.stop, evaluation.watch
 
     def _course(self, measuring: Measuring, epochs: int) -> Course | None:
         source, given = self._train, self._given
@@ -162,6 +164,8 @@ class _Run:
         self.seconds.append(time.monotonic() - begun)
         if done + 1 in self._reports:
             self._report(done + 1, state, loss)
+        if self._watch is not None and not (done + 1) & done:  # a power of two
+            self._watch(done + 1, self.layout.gather(state.params))
         return state
 
     def _report(self, epoch: int, state: ReplicaState, batch_loss: np.ndarray) -> None:
@@ -395,4 +399,6 @@ def _single(params: PyTree, history: History) -> tuple[PyTree, History]:
         for row in history.rows
     ]
     outcomes = None if history.outcomes is None else history.outcomes[0]
-    return jax.tree.map(lambda a: a[0], params), history._replace(rows=rows, outcomes=outcomes)
+    return jax.tree.map(lambda a: np.asarray(a[0]), params), history._replace(
+        rows=rows, outcomes=outcomes
+    )

@@ -207,6 +207,9 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
                 return layout.total(jax.value_and_grad(mean_loss)(trained))
 
             value, trained, opt_state = descend(optimizer, both, trained, state.opt_state)
+            if model.next_state is not None:
+                found = model.next_state(state.params, inputs, own["key"])
+                fixed = fixed | _mean(layout, found)
             after = ReplicaState(join(trained, fixed), opt_state, state.step + 1, epoch)
             going = jnp.isfinite(value) & (state.step == due)
             return kept_if(going, after, state), value
@@ -215,6 +218,11 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
         return state._replace(epoch=epoch + 1), jnp.mean(values)
 
     return train_epoch
+
+
+def _mean(layout: Layout, tree: PyTree) -> PyTree:
+    """Returns the mean over the parts of a batch."""
+    return jax.tree.map(lambda a: a / layout.num_parts, layout.total(tree))
 
 
 def make_evaluate(recipe: Recipe, source: Source) -> Callable:
@@ -274,9 +282,10 @@ _CONTRACT = "accepted: (outputs, targets) -> [n], one number for each of n examp
 
 
 class Forms(NamedTuple):
-    """Shapes and types for a few examples: parameters, outputs [n, ...] and targets [n, ...]."""
+    """Shapes and types for a few examples: parameters, state, outputs and targets [n, ...]."""
 
     params: PyTree
+    state: dict[str, PyTree]
     outputs: PyTree
     targets: PyTree
 
@@ -290,7 +299,8 @@ def _forms_of(
         def compute(key: Array, replica: PyTree, index: Array, arrays: PyTree) -> Forms:
             batch = source.fetch(arrays, replica, index, jnp.int32(0))
             params = model.init(key, ExampleShape.of(batch.inputs))
-            return Forms(params, model.apply(params, batch.inputs), batch.targets)
+            state = model.next_state(params, batch.inputs, key) if model.next_state else {}
+            return Forms(params, state, model.apply(params, batch.inputs), batch.targets)
 
         given = jax.tree.map(lambda a: a[0], (keys, replicas))
         index = jax.ShapeDtypeStruct((count,), jnp.int32)
@@ -320,7 +330,7 @@ def fitted(
     keys: Key[Array, " replicas"],
     replicas: PyTree,
 ) -> Recipe:
-    """Checks a recipe against the examples and fills in its metrics.
+    """Checks a recipe against the examples and fills in its metrics and the network's state.
 
     Args:
         recipe: how a replica is trained.
@@ -344,9 +354,10 @@ def fitted(
         for name in sources:
             where = "data" if name == "train" else "evaluation.test"
             _check_function(called, function, forms[name], targets[name], where)
-    trained = split(forms["train"].params, recipe.frozen)[0]
+    frozen = (*recipe.frozen, *forms["train"].state)
+    trained = split(forms["train"].params, frozen)[0]
     check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
-    return recipe._replace(metrics=metrics)
+    return recipe._replace(metrics=metrics, frozen=frozen)
 
 
 def _known_targets(source: Source) -> Array | np.ndarray | None:

@@ -9,12 +9,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 import optax
 import pytest
+from flax import linen
+from sklearn.datasets import load_digits
 
 import lsa_jax
-from lsa_jax import kernels, models
+from lsa_jax import kernels, models, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 
+GIVEN = {"measured_examples": 20, "examples": 150, "progress": False}
 SMALL = {"seeds": 2, "folds": 1, "measured_examples": 20, "progress": False}
 
 
@@ -65,7 +68,7 @@ def test_the_answer_prints_three_lines_and_draws_and_is_written(rich, tmp_path):
     assert list(rich.table["learner"]) == ["network", "NTK after training", "NTK at the start"]
     assert len(rich.claims) == 3
     figure = rich.figure()
-    assert len(figure.axes) == 2
+    assert len(figure.axes) == 3  # the last is c along training
     plt.close(figure)
     rich.to_html(tmp_path / "answer.html")
     page = (tmp_path / "answer.html").read_text()
@@ -91,19 +94,6 @@ def test_a_linearised_network_has_no_error_of_linearisation(data):
     kernel = found.rows.set_index("learner")["test_accuracy"]
     assert list(kernel["ntk_trained"]) == list(kernel["ntk_finite"])
     assert found.answer.grades[0].words == ("follows",) and found.word != "rich"
-
-
-def test_linearisation_errors_fall_with_the_output_scale(data):
-    def error(alpha):
-        model = models.scaled(models.mlp(widths=(30,), num_classes=2), alpha)
-        found = lsa_jax.diagnose(
-            model, *data, **SMALL | {"seeds": 1}, examples=150, epochs=30,
-            optimizer=optax.sgd(0.5 * min(1, alpha)),
-        )  # fmt: skip
-        return found.rows["linearization_error"].dropna().item()
-
-    errors = [error(alpha) for alpha in (0.25, 4.0, 64.0)]
-    assert errors[0] > errors[1] > errors[2] and errors[2] < 0.1
 
 
 def test_networks_that_did_not_move_are_neither_rich_nor_lazy(data):
@@ -189,3 +179,116 @@ def test_seeds_that_share_a_start_are_named(data):
     assert "one start" in str(found)
     found = lsa_jax.diagnose((init, apply), *data, **SMALL, examples=400, epochs=2)
     assert "one start" not in str(found)
+
+
+def test_one_output_of_two_classes_is_trained_with_the_logistic_loss(data):
+    (x, y), (tested, answers) = data
+    targets = {"numbers": y, "signs": 2.0 * y - 1, "rows": np.eye(2)[y]}
+    given = SMALL | {"seeds": 1, "epochs": 40, "examples": 400}
+    found = {
+        name: lsa_jax.diagnose(
+            network(100, outputs=1, scale=0.03), (x, own), (tested, np.eye(2)[answers] if
+            name == "rows" else answers if name == "numbers" else 2.0 * answers - 1),
+            optimizer=optax.adam(1e-2), **given,
+        )
+        for name, own in targets.items()
+    }  # fmt: skip
+    first = found["numbers"]
+    score = first.rows.set_index("learner")["test_accuracy"]
+    assert "logistic" in first.task and score["network"] > 0.9 > score["ntk_finite"]
+    for other in found.values():
+        assert other.rows.equals(first.rows)
+
+
+class Normalised(linen.Module):
+    @linen.compact
+    def __call__(self, x, train):
+        x = linen.BatchNorm(use_running_average=not train, momentum=0.9)(linen.Dense(20)(x))
+        return linen.Dense(2)(linen.Dropout(0.2)(linen.relu(x), deterministic=not train))
+
+
+def test_start_end_and_jacobian_use_the_statistics_of_the_trained_network(data):
+    """c of a network with batch normalisation, from flax's own calls."""
+    net, (tested, _) = Normalised(), data[1]
+    start, trained = (
+        net.init({"params": jax.random.key(seed)}, tested, train=False) for seed in (0, 1)
+    )
+    trained = trained | {"batch_stats": jax.tree.map(lambda a: a + 0.5, trained["batch_stats"])}
+    found = lsa_jax.diagnose(net, *data, params=(start, trained), **GIVEN)
+
+    def run(params):
+        variables = {"params": params, "batch_stats": trained["batch_stats"]}
+        return net.apply(variables, tested, train=False)
+
+    moved = jax.tree.map(jnp.subtract, trained["params"], start["params"])
+    before, linear = jax.jvp(run, (start["params"],), (moved,))
+    change = run(trained["params"]) - before
+    missed, change = (a - a.mean(1, keepdims=True) for a in (change - linear, change))
+    expected = float(jnp.linalg.norm(missed) / jnp.linalg.norm(change))
+    row = found.rows.set_index("learner").loc["network"]
+    assert row["linearization_error"] == pytest.approx(expected, rel=1e-4)
+    assert "batch_stats" in str(found)
+
+
+def test_c_along_training_ends_with_that_of_the_answer(rich):
+    ends = rich.course[rich.course["epoch"] == rich.course["epoch"].max()]
+    network_rows = rich.rows[rich.rows["learner"] == "network"]
+    np.testing.assert_array_equal(ends["linearization_error"], network_rows["linearization_error"])
+    means = rich.course.groupby("epoch")["linearization_error"].mean()
+    assert list(means.index[:3]) == [1, 2, 4] and means.iloc[0] < means.iloc[-1]
+
+
+def digits(classes):
+    """Images [n, 64] and class numbers from 0 of some digits, for training and tests."""
+    images, labels = load_digits(return_X_y=True)
+    kept = np.isin(labels, classes)
+    x, y = images[kept].astype(np.float32) / 16, labels[kept] - min(classes)
+    return (x[:500], y[:500]), (x[500:], y[500:])
+
+
+def test_fine_tuning_of_the_head_alone_is_linear_and_of_all_layers_is_not():
+    """Digits 0 to 4, then 5 to 9: the head alone moves linearly, so c is 0 to rounding."""
+    init, apply = network(64, outputs=5)
+
+    def train(key, start, data, **frozen):
+        model = models.Model(start, apply, None)
+        rows = Dataset(data[0], np.eye(5)[data[1]])
+        loss, optimizer = training.softmax_cross_entropy, optax.adam(1e-2)
+        return training.train(
+            key, model, rows, loss, optimizer, epochs=30, batch_size=50, **frozen
+        )[0]
+
+    first, second = jax.random.split(jax.random.key(0))
+    start = train(first, init, digits(range(5))[0])
+    own, tested = digits(range(5, 10))
+    pairs = [
+        (start, train(second, lambda key, shape: start, own, frozen=frozen))
+        for frozen in (("w",), ())
+    ]
+    found = [lsa_jax.diagnose((init, apply), own, tested, params=pair, **GIVEN) for pair in pairs]
+    head, every = (one.answer.grades[0].number for one in found)
+    assert head < 1e-5 and found[0].answer.grades[0].words == ("follows",)
+    assert every > 0.1
+    assert all(one.rows["test_accuracy"].iloc[0] > 0.8 for one in found)
+
+
+def test_c_falls_with_the_output_scale_from_above_a_half_to_below_a_tenth_on_digits():
+    """At an output scale of infinity the network is linear, and c is 0 to rounding."""
+    (x, y), (tested, _) = digits(range(10))
+    network_of_ten, rows = models.Model(*network(128, outputs=10), None), Dataset(x, np.eye(10)[y])
+
+    def error(alpha):
+        model, optimizer = models.scaled(network_of_ten, alpha), optax.sgd(0.2 * min(1, alpha))
+        end, _ = training.train(
+            jax.random.key(0), model, rows, training.softmax_cross_entropy, optimizer,
+            epochs=40, batch_size=50, frozen=("initial",),
+        )  # fmt: skip
+        start = end | {"moved": jax.tree.map(jnp.zeros_like, end["moved"])}
+        missed, moved = training.measures.linearization_residual(
+            model.apply, start, end, tested[:200], True
+        )
+        return float(jnp.sqrt(missed / moved))
+
+    errors = [error(alpha) for alpha in (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)]
+    assert errors[0] > 0.5 and errors == sorted(errors, reverse=True) and errors[-1] < 0.1
+    assert error(math.inf) < 1e-5

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.diagnosis.tasks import make_task, splits, subset
+from lsa_jax.diagnosis.tasks import as_signs, make_task, splits, subset
 from lsa_jax.errors import InputError
 
 LABELS = np.array([0, 2, 1, 1, 2, 0, 0, 1])
@@ -25,6 +25,8 @@ X = np.arange(16.0).reshape(8, 2)
         np.eye(3)[LABELS],
         pd.DataFrame(np.eye(3, dtype=int)[LABELS]),
         jax.nn.one_hot(LABELS, 3),
+        pd.Series(LABELS).astype("Int64"),
+        pd.DataFrame({"name": np.array(["a", "b", "c"])[LABELS]}),
     ],
 )
 def test_classes_become_one_hot_rows_in_the_order_of_their_names(y):
@@ -53,6 +55,26 @@ def test_floats_are_numbers_with_mean_0_and_variance_1(y):
 def test_classes_of_a_test_set_have_the_columns_of_the_training_set():
     task = make_task(X, LABELS, (X[:2], np.array([2, 2])))
     np.testing.assert_array_equal(task.test.targets, [[0, 0, 1], [0, 0, 1]])
+
+
+def test_two_classes_are_signs_for_one_output():
+    y = LABELS > 0
+    task = as_signs(make_task(X, y, (X[:3], y[:3])))
+    np.testing.assert_array_equal(task.train.targets[:, 0], np.where(y, 1, -1))
+    np.testing.assert_array_equal(task.test.targets, task.train.targets[:3])
+    assert task.chance == max(y[:3].mean(), 1 - y[:3].mean())
+    (part,) = splits(jax.random.key(0), as_signs(make_task(X, y)), 1)
+    assert set(part.test.targets[:, 0]) == {-1, 1}
+
+
+def test_tables_of_several_types_are_numbers():
+    table = pd.DataFrame({"a": np.arange(8), "b": LABELS > 0, "c": np.linspace(0, 1, 8)})
+    inputs = make_task(table, LABELS).train.inputs
+    np.testing.assert_allclose(inputs, table.to_numpy(float), rtol=1e-6)
+    assert inputs.dtype == np.float32
+    for other in (pd.DataFrame({"a": list("abcdefgh")}), np.arange(8.0)):
+        with pytest.raises(InputError, match="^X .*accepted"):
+            make_task(other, LABELS)
 
 
 def test_tokens_stay_whole_numbers():

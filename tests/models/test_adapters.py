@@ -15,6 +15,7 @@ from flax import linen, nnx
 from lsa_jax import kernels, models, training
 from lsa_jax.data import Dataset
 from lsa_jax.errors import InputError
+from lsa_jax.models import model as model_module
 from lsa_jax.models.model import ExampleShape
 
 X = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
@@ -197,6 +198,85 @@ def test_masks_are_drawn_in_training_alone(name):
     assert trains(model, X, keys[:2])
 
 
+def of_nnx_norm(call):
+    return of_nnx(
+        call,
+        norm=lambda rngs: nnx.BatchNorm(
+            6, use_scale=False, use_bias=False, momentum=0.9, rngs=rngs
+        ),
+        dense=an_nnx,
+        masks=lambda rngs: nnx.Dropout(0.5),
+    )
+
+
+def norm_over(axis):
+    given = {"mode": "batch", "momentum": 0.9, "channelwise_affine": False}
+    return lambda key: equinox.nn.BatchNorm(6, axis, **given)
+
+
+def linen_norm(self, x, train):
+    norm = linen.BatchNorm(not train, momentum=0.9, use_scale=False, use_bias=False)
+    return linen.Dense(3)(linen.Dropout(0.0)(norm(x), deterministic=not train))
+
+
+def equinox_norm(self, x, state, key=None):
+    x, state = self.norm(x, state)
+    return self.dense(x), state
+
+
+# Networks of a batch normalisation without scale and shift, and one dense layer.
+NORMALISED = {
+    "linen": lambda: of_linen(linen_norm),
+    "nnx": lambda: of_nnx_norm(lambda self, x: self.dense(self.norm(x))),
+    "nnx, masks": lambda: of_nnx_norm(
+        lambda self, x, *, rngs: self.dense(self.masks(self.norm(x), rngs=rngs))
+    ),
+    "equinox": lambda: of_equinox(equinox_norm, norm=norm_over("batch"), dense=an_equinox),
+    "haiku": lambda: models.from_haiku(
+        lambda x, is_training: haiku.Linear(3)(
+            haiku.BatchNorm(create_scale=False, create_offset=False, decay_rate=0.9)(x, is_training)
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NORMALISED)
+def test_batch_normalisation_trains_with_the_batch_and_evaluates_with_running_statistics(name):
+    model, key = NORMALISED[name](), jax.random.key(0)
+    x = 2 * X + 3
+    params = model.init(key, (6,))
+    state = model_module.state_names(model, params, x)
+    assert len(state) == 1 and set(params) == {"params", *state}
+    standard = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
+    tree = by_shape(params["params"])
+    if "masks" not in name:
+        expected = standard @ tree[6, 3] + tree[3,]
+        np.testing.assert_allclose(model.apply(params, x, key), expected, rtol=1e-4, atol=1e-4)
+    # At a rate of 0 the statistics alone move: in 120 steps to those of the only batch.
+    targets = jnp.eye(3)[jnp.arange(5) % 3]
+    given = {"epochs": 120, "batch_size": 5}
+    data, loss = Dataset(x, targets), training.squared_error
+    kept, _ = training.train(key, model, data, loss, optax.sgd(0.0), **given)
+    tree = by_shape(kept["params"])
+    expected = standard @ tree[6, 3] + tree[3,]
+    np.testing.assert_allclose(model.apply(kept, x), expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(model.apply(kept, x[:1]), expected[:1], rtol=1e-3, atol=1e-3)
+    # The kernel has no derivative with respect to the statistics, counters among them.
+    ntk = kernels.empirical_ntk(model.apply, kept, x)
+    np.testing.assert_allclose(ntk, standard @ standard.T + 1, rtol=1e-3, atol=1e-3)
+    keys, given["epochs"] = jax.random.split(key), 20
+    _, history = training.train(keys, model, data, loss, optax.sgd(1e-2), **given)
+    assert (history.rows[-1]["batch_loss"] < history.rows[0]["batch_loss"]).all()
+
+
+def growing(self, x):
+    seen = self.variable("seen", "rows", jnp.zeros, (0, 3))
+    y = linen.Dense(3)(x)
+    if self.is_mutable_collection("seen") and not self.is_initializing():
+        seen.value = jnp.concatenate([seen.value, y])
+    return y + self.variable("seen", "count", jnp.zeros, ()).value
+
+
 def haiku_mlp(x):
     return haiku.nets.MLP([5, 3])(x)
 
@@ -214,12 +294,11 @@ REFUSED = {
         ),
         "train",
     ),
-    "linen, state": (
-        lambda: of_linen(
-            lambda self, x, train: linen.BatchNorm(use_running_average=not train)(x)[:, :3]
-        ),
-        "batch_stats.*LayerNorm",
+    "linen, no running averages": (
+        lambda: of_linen(lambda self, x: linen.BatchNorm(use_running_average=False)(x)[:, :3]),
+        "use_running_average=not train",
     ),
+    "linen, state that grows": (lambda: of_linen(growing), "change their shapes"),
     "linen, tuple": (lambda: of_linen(lambda self, x: (linen.Dense(3)(x), x)), "tuple"),
     "linen, complex": (
         lambda: models.from_flax_linen(linen.Dense(3, param_dtype=jnp.complex64)),
@@ -230,22 +309,13 @@ REFUSED = {
         lambda: models.from_nnx(functools.partial(nnx.Linear, 7, 3)),
         r"float32 \(1, 6\)",
     ),
-    "nnx, state": (
-        lambda: models.from_nnx(functools.partial(nnx.BatchNorm, 6)),
-        "BatchStat.*LayerNorm",
-    ),
     "equinox, instance": (lambda: models.from_equinox(an_equinox(jax.random.key(0))), "lambda key"),
     "equinox, batches": (
         lambda: of_equinox(lambda self, x: jax.vmap(self.dense)(x), dense=an_equinox),
         "one example",
     ),
     "haiku, transformed": (lambda: models.from_haiku(haiku.transform(haiku_mlp)), "function"),
-    "haiku, state": (
-        lambda: models.from_haiku(
-            lambda x, is_training: haiku.BatchNorm(True, True, 0.9)(x, is_training)
-        ),
-        "LayerNorm",
-    ),
+    "equinox, two axes": (lambda: of_equinox(None, one=norm_over("a"), two=norm_over("b")), "a, b"),
 }
 
 

@@ -67,6 +67,21 @@ def test_no_other_combination_is_lazy_or_rich(c, accuracies):
     assert grade(made_up(c, accuracies)).word not in ("lazy", "rich")
 
 
+@pytest.mark.parametrize(
+    ("c", "accuracies", "possible"),
+    [
+        (0.8, learners(0.901, 0.95, 0.89), {"rich"}),
+        (0.05, learners(0.902, 0.90, 0.90), {"lazy"}),
+        (0.05, learners(0.802, 0.99, 0.80), set()),
+    ],
+)
+def test_an_undecided_answer_names_the_words_that_are_left(c, accuracies, possible):
+    answer = grade(made_up(c, accuracies, examples=400, spread=0.02))
+    assert any(one.words == ("undecided",) for one in answer.grades), str(answer)
+    head = answer.word.partition(":")[0].split()
+    assert ({"rich", "lazy"} & {*head} == possible) if possible else "neither" in head
+
+
 def test_a_network_that_learned_nothing_or_did_not_fit_has_no_such_word():
     lazy = made_up(0.05, learners(0.9, 0.9, 0.9))
     assert grade(lazy, unfitted="training accuracy of 0.8").word != "lazy"

@@ -17,6 +17,7 @@ from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.run import run_sweep
 
 
 def test_trained_points_of_one_shape_are_replicas_and_kernels_are_alone():
@@ -229,3 +230,46 @@ def test_a_batch_that_the_devices_cannot_share_is_refused_as_the_data_are_read()
     EXPERIMENT.load(points[:1], None)
     with pytest.raises(InputError, match=f"batch_size is {devices + 1}"):
         EXPERIMENT.load(points, None)
+
+
+OWN = """
+from flax import linen as nn
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x, train):
+        x = nn.Dense(6)(x.reshape(len(x), -1))
+        return nn.Dense(10)(nn.relu(nn.BatchNorm(use_running_average=not train)(x)))
+
+few = nn.Sequential([lambda x: x.reshape(len(x), -1), nn.Dense(3)])
+"""
+
+
+def test_a_network_of_ones_own_runs_and_a_changed_file_is_another_sweep(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "my_model.py"
+    file.write_text(OWN)
+    learners = ("network", "ntk_trained", "ntk_finite")
+    config = configure(**{"model.name": "my_model.py:Net", "ntk_finite.method": "regression",
+                          "sweep.learner": learners, "sweep.noise": (0.0,)})  # fmt: skip
+
+    def sweep(config):
+        points = make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
+        return run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
+
+    results = sweep(config)
+    assert (results["status"] == "ok").all() and len(results) == 3
+    own = results.set_index("learner").loc["network", "linearization_error"]
+    assert 0 < own < 2
+    assert list(sweep(config)["seconds"]) == list(results["seconds"])  # nothing ran again
+    file.write_text(OWN + "# changed\n")
+    with pytest.raises(InputError, match="config.model.name has changed.*accepted"):
+        sweep(config)
+    for name, word in (("my_model.py:few", "one output"), ("my_model.py:gone", "accepted names"),
+                       ("none.py:Net", "no file none.py")):  # fmt: skip
+        with pytest.raises(InputError, match=word):
+            EXPERIMENT.load(make_small([{}], **{"model.name": name, "data.num_train": 20}), None)
+    with pytest.raises(InputError, match="sweep.learner"):
+        EXPERIMENT.load(
+            make_small([{"learner": "ntk_infinite"}], **{"model.name": "my_model.py:Net"}), None
+        )

@@ -17,11 +17,12 @@ from jaxtyping import Array
 
 from lsa_jax import backend, kernels, parallel, training
 from lsa_jax.data.dataset import best_constant_accuracy
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import Model, with_state_of
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import (
     SCRATCH,
@@ -41,15 +42,41 @@ _AT_ONCE = 256  # test examples at a time
 
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
-    """Reads the images of the points; before it, checks that the devices can share batches.
+    """Reads the images of the points; checks networks of FILE.py:NAME and the sharing of batches.
 
     Raises:
-        InputError: data are missing or damaged, or a batch cannot be dealt out over the devices.
+        InputError: data are missing or damaged, a batch cannot be dealt out over the devices, or a
+            network of the user's own does not fit.
     """
     for point in map(_leader, points):
         if point.config.parallel == "data" and not is_exact(point.config):
             parallel.BatchLayout(point.config[point.config.learner].batch_size)
-    return tasks.load(points, data_dir)
+    data = tasks.load(points, data_dir)
+    for point in points:
+        if families.is_own(point.config.model.name):
+            _check_own(point, tasks.task_of(point, data))
+    return data
+
+
+def _check_own(point: Point, task: ImageTask) -> None:
+    """Raises InputError unless a network of the user's own fits the images and the learner."""
+    config, classes = point.config, task.train.targets.shape[1]
+    model = build_model(config, config.learner, classes)
+    name, image = f"config.model.name is {config.model.name!r}", tasks.input_shape(config, task)
+    params = jax.eval_shape(lambda key: model.init(key, image), jax.random.key(0))
+    form = jax.ShapeDtypeStruct((1, *image), jnp.float32)
+    found = jax.eval_shape(model.apply, params, form).shape
+    if found != (1, classes):
+        raise InputError(
+            f"{name}, with outputs {found} for an image {image}; accepted: (1, {classes}), one "
+            "output for each class"
+        )
+    if config.learner in ("ntk_infinite", "rfm") and not model.kernel:
+        others = tuple(n for n in config.sweep.learner if n not in ("ntk_infinite", "rfm"))
+        raise InputError(
+            f"{name}, which has no kernel at infinite width; accepted: a network of "
+            f'models.network, or --config.sweep.learner="{others}"'
+        )
 
 
 def varying(config: Config) -> tuple[str, ...]:
@@ -92,6 +119,8 @@ def build_model(config: Config, learner: str, num_classes: int) -> Model:
 
     Equal settings give the same functions, for which jax compiles once.
     """
+    if families.is_own(config.model.name):
+        return _build_own(config.model.name)
     model, family = config.model, families.FAMILIES[config.model.name]
     own = {field: model[field] for field in (*family.fields, "dtype", "w_std", "b_std")}
     if family.batch_axis:
@@ -103,6 +132,11 @@ def build_model(config: Config, learner: str, num_classes: int) -> Model:
         parameterization=config[learner].parameterization,
         **own,
     )
+
+
+@functools.cache
+def _build_own(name: str) -> Model:
+    return families.own_model(name)
 
 
 @functools.cache
@@ -269,6 +303,7 @@ def _linearization_errors(
         for first in range(0, source.num_examples, _AT_ONCE):
             index = jnp.arange(first, min(first + _AT_ONCE, source.num_examples))
             inputs = source.fetch(source.arrays, own, index, jnp.int32(0)).inputs
+            start = with_state_of(trained.model, start, end, inputs[:1])
             sums += training.measures.linearization_residual(
                 trained.model.apply, start, end, inputs, centred
             )

@@ -6,7 +6,7 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 6; thesis appendix 
 import importlib.util
 
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
+from lsa_jax.experiments.lsa.noise_curves.families import is_own, name_kind
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
 from lsa_jax.reporting.courses import NAMES
@@ -71,7 +71,8 @@ FIELDS: dict[str, Field] = {
     "data.synset": Field(None, optional(one_of("plants")),
         "photographs: keep the nXXXXXXXX folders of this WordNet synset; None keeps all"),
     # The network, described once for all learners.
-    "model.name": Field("cnn", one_of(*FAMILIES), "family"),
+    "model.name": Field("cnn", name_kind(),
+        "family; or your own network as FILE.py:NAME, which takes no other field of config.model"),
     "model.channels": Field((8, 16), tuple_of(integer(1)),
         "cnn: channels of each convolution at width factor 1"),
     "model.window": Field(3, integer(1), "cnn: side of the convolutions' windows"),
@@ -227,6 +228,9 @@ NETWORK_RULES = (
          lambda c: c.model.name != "wide_resnet" or (c.model.pool_window or 0) <= _least_side(c),
          "None, or at most the side after a wide ResNet's groups, a quarter of the background's"),
     Rule("model.channels", lambda c: c.model.channels, "a number for each convolution"),
+    Rule("network.parameterization",
+         lambda c: not is_own(c.model.name) or c.network.parameterization == "standard",
+         "'standard' with config.model.name = {c.model.name!r}, whose weights are its own"),
     *DATA_RULES,
     # Not of image examples, whose points have backgrounds with and without photographs.
     Rule("data.photographs", lambda c: c.data.photographs is None or _shows_photographs(c),

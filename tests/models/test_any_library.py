@@ -6,8 +6,8 @@ import pytest
 from flax import linen, nnx
 
 from lsa_jax import models
-from lsa_jax.diagnosis.networks import as_model
 from lsa_jax.errors import InputError
+from lsa_jax.models.any_library import as_model, params_of
 
 equinox = pytest.importorskip("equinox")
 X = np.ones((3, 4), np.float32)
@@ -56,6 +56,7 @@ NETWORKS = {
     "nnx instance": Nnx(nnx.Rngs(0)),
     "equinox class": Equinox,
     "equinox factory": lambda key: Equinox(key),
+    "equinox instance": Equinox(jax.random.key(0)),
     "factory of a linen module": lambda: Linen(7),
     "factory of a model": lambda: models.mlp(widths=(5,), num_classes=2),
 }
@@ -67,7 +68,7 @@ def test_any_network_is_drawn_and_run(name):
     params = [model.init(jax.random.key(seed), (4,)) for seed in (0, 1)]
     assert model.apply(params[0], X).shape == (3, 2)
     same = all(map(np.array_equal, *map(jax.tree.leaves, params)))
-    assert same == (name == "nnx instance")  # whose parameters are the start of every seed
+    assert same == (name in ("nnx instance", "equinox instance"))  # which start every seed
 
 
 def test_an_instance_of_nnx_keeps_its_parameters():
@@ -77,6 +78,23 @@ def test_an_instance_of_nnx_keeps_its_parameters():
     np.testing.assert_allclose(model.apply(params, X), module(X), rtol=1e-6)
 
 
+def test_trained_modules_are_parameters():
+    linen_net, key = Linen(), jax.random.key(3)
+    variables = linen_net.init(key, X)
+    for network, trained, outputs in (
+        (linen_net, variables, linen_net.apply(variables, X)),
+        (linen_net, variables["params"], linen_net.apply(variables, X)),
+        (Nnx, Nnx(nnx.Rngs(3)), Nnx(nnx.Rngs(3))(X)),
+        (Equinox, Equinox(key), jax.vmap(Equinox(key))(X)),
+    ):
+        model = as_model(network)
+        params = params_of(model, trained, (4,))
+        np.testing.assert_allclose(model.apply(params, X), outputs, rtol=1e-6)
+    for other in ({"w": X}, Nnx(nnx.Rngs(0)), linen.Dense(2).init(key, X)):
+        with pytest.raises(InputError, match="params has .*accepted"):
+            params_of(as_model(linen_net), other, (4,))
+
+
 class Needy(linen.Module):
     width: int
 
@@ -84,9 +102,7 @@ class Needy(linen.Module):
         return x
 
 
-@pytest.mark.parametrize(
-    "network", [3, "net", dict, Needy, lambda x: x, Equinox(jax.random.key(0))]
-)
+@pytest.mark.parametrize("network", [3, "net", dict, Needy, lambda x: x, (Linen(), 3)])
 def test_what_is_no_network_costs_one_line(network):
     with pytest.raises(InputError, match="^model is .*accepted") as error:
         as_model(network)

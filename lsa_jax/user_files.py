@@ -1,0 +1,83 @@
+"""Objects that a user's own Python file defines, named as FILE.py:NAME.
+
+Nothing here imports jax.
+"""
+
+import hashlib
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from lsa_jax.errors import InputError
+
+ACCEPTED = "FILE.py:NAME, such as my_model.py:make"
+
+
+def is_named(value: Any) -> bool:
+    """Whether a value has the form FILE.py:NAME."""
+    path, _, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return path.endswith(".py") and name.isidentifier()
+
+
+def path_of(field: str, named: str) -> Path:
+    """Returns the file of FILE.py:NAME.
+
+    Args:
+        field: of the setting, for messages.
+        named: its value.
+
+    Raises:
+        InputError: another form, or there is no such file.
+    """
+    if not is_named(named):
+        raise InputError(f"{field} is {named!r}; accepted: {ACCEPTED}")
+    path = Path(named.rpartition(":")[0]).expanduser()
+    if not path.is_file():
+        raise InputError(f"{field} is {named!r} and there is no file {path}; accepted: {ACCEPTED}")
+    return path
+
+
+def digest(field: str, named: str) -> str:
+    """Returns a hash of the contents of the file of FILE.py:NAME.
+
+    Raises:
+        InputError: as `path_of`.
+    """
+    return hashlib.sha256(path_of(field, named).read_bytes()).hexdigest()[:16]
+
+
+def load(field: str, named: str) -> Any:
+    """Runs the file of FILE.py:NAME and returns the object of that name.
+
+    Args:
+        field: of the setting, for messages.
+        named: its value.
+
+    Raises:
+        InputError: there is no such file or name, or the file fails.
+    """
+    path, name = path_of(field, named), named.rpartition(":")[2]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))  # of modules next to it
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split())
+        reason = f"{type(error).__name__}: {text}"
+        raise InputError(
+            f"{field} is {named!r}, which fails: {reason}; accepted: a file that runs"
+        ) from error
+    finally:
+        sys.path.pop(0)
+    if not hasattr(module, name):
+        there = [
+            key
+            for key, value in vars(module).items()
+            if not key.startswith("_") and not isinstance(value, types.ModuleType)
+        ]
+        raise InputError(f"{field} is {named!r}; accepted names of {path}: {', '.join(there)}")
+    return getattr(module, name)
