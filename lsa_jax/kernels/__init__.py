@@ -24,6 +24,12 @@ from lsa_jax.kernels.solve.conjugate_gradients import (
 )
 from lsa_jax.kernels.solve.cost import Choice, choose_solver
 from lsa_jax.kernels.solve.nystrom import NystromRegression, Stream, regress_nystrom
+from lsa_jax.kernels.solve.prediction import (
+    LearningCurve,
+    kernel_alignment_risk,
+    modes,
+    predict_learning_curve,
+)
 from lsa_jax.kernels.solve.regression import (
     Posterior,
     Regression,
@@ -50,6 +56,7 @@ __all__ = [
     "InfiniteKernel",
     "IterativeRegression",
     "LayerGradients",
+    "LearningCurve",
     "LeaveOneOut",
     "MonteCarlo",
     "NystromRegression",
@@ -71,6 +78,7 @@ __all__ = [
     "gram",
     "infinite_kernel",
     "infinite_of",
+    "kernel_alignment_risk",
     "last_layer_inputs",
     "layer_gradients",
     "layer_inputs",
@@ -80,8 +88,10 @@ __all__ = [
     "leave_one_out_ridge",
     "linearize",
     "linearize_on",
+    "modes",
     "monte_carlo_kernel",
     "posterior",
+    "predict_learning_curve",
     "recursive_feature_machine",
     "regress",
     "regress_cg",

@@ -1,0 +1,39 @@
+"""Exponents in the number of examples: does a network's error fall faster than its kernels'?
+
+    python -m launch.sweep --config=configs/theory/exponents.py --data_dir=DIR \
+        --workdir=runs/theory_exponents
+
+Vyas, Bansal and Nakkiran (2022): the error of a network falls as a larger power of the number of
+examples n than that of its NTK at the start and at infinite width, and the NTK after training on a
+fixed number of examples does not keep up. Here a CNN on digits in a corner of a noisy background,
+and on CIFAR-2; the NTK after training on all n, and on examples outside of the pool. Errors are
+squared distances on the pool's other examples; a power is fitted for each seed. Tasks, sizes and
+training are ours. DIR holds cifar-10-batches-bin/. ":small" has the digits alone.
+"""
+
+from lsa_jax.experiments.theory.learning_curves.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
+
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Exponents in the number of examples",
+        "num_others": 100,
+        "draws": 1,
+        "sweep.task": ("digits_noise", "cifar2"),
+        "sweep.learner": ("network", "ntk_trained", "ntk_fixed", "ntk_infinite", "ntk_start"),
+        "sweep.pool": (1437, 4000, 4000),
+        "sweep.num_train": (50, 100, 200, 400, 800),
+        "sweep.changed": (),
+        "sweep.seed": (0, 1, 2, 3, 4),
+    },
+    small={"sweep.task": ("digits_noise",)},
+    quick={
+        "num_others": 20,
+        "steps": 4,
+        "sweep.task": ("digits_noise",),
+        "sweep.pool": (60, 60, 60),
+        "sweep.num_train": (5, 10, 20),
+        "sweep.seed": (0, 1),
+    },
+)

@@ -1,0 +1,1 @@
+"""Theory next to measurement, on the data of the papers."""

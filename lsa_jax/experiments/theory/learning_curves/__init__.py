@@ -1,0 +1,1 @@
+"""Errors against the number of examples: predicted from spectra, and measured."""

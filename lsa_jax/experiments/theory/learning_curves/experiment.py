@@ -1,0 +1,293 @@
+"""Errors of kernel regression against the number of examples: predicted, and measured.
+
+A pool of examples stands for the distribution. Learners are fitted to some of it and tested on the
+others; predictions are from the spectrum of the pool's kernel and the targets alone. All errors are
+squared distances over the targets' variance: a constant answer has 1.
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+from jaxtyping import Float, Int
+
+from lsa_jax import kernels, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.lsa.noise_curves import settings as noise_settings
+from lsa_jax.experiments.lsa.noise_curves import tasks as noise_tasks
+from lsa_jax.experiments.lsa.noise_curves.experiment import build_model
+from lsa_jax.experiments.theory.learning_curves.report import make_report
+from lsa_jax.experiments.theory.learning_curves.settings import TASKS
+from lsa_jax.models.model import Model
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training.programs import init_key
+
+_TRAINED = ("network", "ntk_trained")  # on the drawn examples of the pool
+# Learnabilities are compared in groups of modes, the largest first, up to these.
+_GROUPS = (10, 30, 100, 300, 1000)
+# Streams of a seed's keys and draws.
+_RUN, _POINTS, _SUBSET, _CHANGE = range(10, 14)
+_PART = 500  # examples that a network sees at a time
+
+
+class Pool(NamedTuple):
+    """A kernel on the pool.
+
+    Attributes:
+        gram: [N, N].
+        spectrum: of it.
+        targets: [N, c], of mean 0.
+    """
+
+    gram: Float[np.ndarray, "n n"]
+    spectrum: kernels.Spectrum
+    targets: Float[np.ndarray, "n c"]
+
+
+def _point(config: ml_collections.ConfigDict) -> Point:
+    """Returns the data and the network as a point of noise curves: the pool is its training set."""
+    own = {"seed": config.seed, "data.num_train": config.pool, "data.num_test": config.num_others}
+    default = noise_settings.SETTINGS.default_config()
+    return Point(config.task, {}, set_fields(default, {**TASKS[config.task].fields, **own}))
+
+
+def load(points: list[Point], data_dir: Path | None) -> Any:
+    """Reads the images that the points need."""
+    return noise_tasks.load([_point(point.config) for point in points], data_dir)
+
+
+def subset(config: ml_collections.ConfigDict, draw: int, size: int) -> Int[np.ndarray, " n"]:
+    """Returns the examples of a draw from a pool; more of them begin with fewer."""
+    order = np.random.default_rng((config.seed, _SUBSET, draw)).permutation(size)
+    return order[: config.num_train]
+
+
+def change_pool(pool: Pool, change: str, seed: int) -> Pool:
+    """Returns a pool with one reason for a wrong prediction taken away, see `CHANGES`."""
+    rng, n = np.random.default_rng((seed, _CHANGE)), len(pool.gram)
+    if change in ("half_pool", "quarter_pool"):
+        kept = rng.permutation(n)[: n // (2 if change == "half_pool" else 4)]
+        return make_pool(pool.gram[np.ix_(kept, kept)], pool.targets[kept])
+    values, vectors = pool.spectrum.values, pool.spectrum.vectors
+    coefficients = vectors.T @ pool.targets
+    if change == "gaussian_targets":
+        size = np.sqrt(np.mean(coefficients**2, axis=1, keepdims=True))
+        coefficients = size * rng.standard_normal(coefficients.shape)
+        return pool._replace(targets=vectors @ coefficients)
+    if change == "random_eigenvectors":
+        vectors = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        spectrum = pool.spectrum._replace(vectors=vectors)
+        return Pool((vectors * values) @ vectors.T, spectrum, vectors @ coefficients)
+    return pool
+
+
+def make_pool(gram: Float[np.ndarray, "n n"], targets: Float[np.ndarray, "n c"]) -> Pool:
+    """Returns a kernel's pool; targets are centred."""
+    gram = np.asarray(gram, float)
+    return Pool(gram, kernels.eigendecompose(gram), targets - targets.mean(axis=0))
+
+
+def _measure(pool: Pool, train: np.ndarray, shift: float) -> tuple[dict[str, float], np.ndarray]:
+    """Returns the errors of one fit, and by how much it recovers each mode."""
+    targets, own = pool.targets, kernels.eigendecompose(pool.gram[np.ix_(train, train)])
+    inverse = (own.vectors / (own.values + shift)) @ own.vectors.T
+    weights = inverse @ targets[train]
+    outputs, unseen = pool.gram[:, train] @ weights, np.delete(np.arange(len(targets)), train)
+    found = _errors(outputs, targets, train, unseen)
+    variance = np.sum(targets**2) / len(targets)
+    ridge = shift / own.mean_diagonal
+    found["kare"] = kernels.kernel_alignment_risk(own, targets[train], [ridge])[0] / variance
+    left_out = np.sum((weights / np.diag(inverse)[:, None]) ** 2, axis=1)
+    found["leave_one_out"] = left_out.mean() / variance
+    at = pool.spectrum.vectors[train]
+    return found, pool.spectrum.values * np.sum(at * (inverse @ at), axis=0)
+
+
+def _errors(
+    outputs: np.ndarray, targets: np.ndarray, train: np.ndarray, unseen: np.ndarray
+) -> dict[str, float]:
+    """Returns errors over the variance, and the accuracy, of outputs on the whole pool."""
+    distances = np.sum((outputs - targets) ** 2, axis=1) * len(targets) / np.sum(targets**2)
+    right = np.argmax(outputs, axis=1) == np.argmax(targets, axis=1)
+    return {
+        "test_error": distances[unseen].mean(),
+        "train_error": distances[train].mean(),
+        "whole_error": distances.mean(),
+        "test_accuracy": right[unseen].mean(),
+        "num_test": len(unseen),
+    }
+
+
+def compare(pool: Pool, config: ml_collections.ConfigDict, draws: int) -> dict[str, float]:
+    """Returns measured errors, means over draws, and the predicted ones."""
+    size, n = len(pool.gram), config.num_train
+    values, coefficients = kernels.modes(pool.spectrum, pool.targets)
+    shift = config.ridge * pool.spectrum.mean_diagonal
+    fits = [_measure(pool, subset(config, draw, size), shift) for draw in range(draws)]
+    found = {name: float(np.mean([fit[0][name] for fit in fits])) for name in fits[0][0]}
+    recovered = np.mean([fit[1] for fit in fits], axis=0)
+    curve = kernels.predict_learning_curve(values, coefficients, [n], config.ridge, pool=size)
+    power = np.sum(coefficients**2, axis=1)
+    for name in ("test", "train", "whole"):
+        found[f"predicted_{name}"] = float(getattr(curve, name)[0] / power.sum())
+    found["ratio"] = found["predicted_test"] / found["test_error"]
+    found["kare_ratio"] = found["kare"] / found["test_error"]
+    found["leave_one_out_ratio"] = found["leave_one_out"] / found["test_error"]
+    gaps = (recovered - curve.learnabilities[0])[::-1]  # the largest eigenvalues first
+    parts = np.split(gaps, [group for group in _GROUPS if group < size])
+    found["learnability_gap"] = float(max(abs(part.mean()) for part in parts))
+    shares = np.cumsum(power[::-1]) / power.sum()
+    return found | {f"power_{k}": float(shares[min(k, size) - 1]) for k in (1, *_GROUPS[:4])}
+
+
+class _Group:
+    """A task's data and network with one seed; its parts are computed when they are needed."""
+
+    def __init__(self, config: ml_collections.ConfigDict, data: Any, directory: Path) -> None:
+        point, self._config, self._directory = _point(config), config, directory
+        found = noise_tasks.task_of(point, data)
+        self.pool, self.others = (
+            noise_tasks.composed(point, found, which, np.arange(len(split.targets)))
+            for which, split in ((noise_tasks.TRAIN, found.train), (noise_tasks.TEST, found.test))
+        )
+        # Networks and kernels learn the same targets.
+        mean = np.asarray(self.pool.targets).mean(axis=0)
+        self.pool, self.others = (
+            Dataset(np.asarray(part.inputs), np.asarray(part.targets) - mean)
+            for part in (self.pool, self.others)
+        )
+        classes = self.pool.targets.shape[1]
+        self.model = build_model(point.config, "network", classes)
+        self.wide = build_model(point.config, "ntk_infinite", classes)
+        self._key = jax.random.key(config.seed)
+        self._networks: dict[str, Any] = {}
+        self._changed: tuple[str, Pool] | None = None
+
+    def network(self, config: ml_collections.ConfigDict, examples: Dataset) -> Any:
+        """Returns the parameters of the network trained on these examples, once for each set."""
+        name = f"network_{len(examples.targets)}"
+        if name not in self._networks:
+            key = jax.random.fold_in(self._key, _RUN)
+            place = self._directory / name
+            self._networks[name] = train(key, self.model, examples, config, place)
+        return self._networks[name]
+
+    def outputs(self, params: Any) -> np.ndarray:
+        """Returns a network's outputs on the pool."""
+        inputs, apply = self.pool.inputs, jax.jit(self.model.apply)
+        parts = [inputs[start : start + _PART] for start in range(0, len(inputs), _PART)]
+        return np.concatenate([np.asarray(apply(params, jnp.asarray(part))) for part in parts])
+
+    def kernel(self, config: ml_collections.ConfigDict) -> Callable:
+        """Returns the kernel of a learner."""
+        finite = functools.partial(kernels.finite_kernel, self.model.apply)
+        if config.learner == "ntk_start":
+            key, shape = jax.random.fold_in(self._key, _RUN), self.pool.inputs.shape[1:]
+            return finite(self.model.init(init_key(key), shape))
+        if config.learner == "ntk_fixed":
+            return finite(self.network(config, self.others))
+        if config.learner == "ntk_trained":
+            return finite(self.network(config, self.drawn(config)))
+        assert isinstance(self.wide.kernel, kernels.InfiniteKernel)
+        if config.learner == "ntk_infinite":
+            return self.wide.kernel
+        return kernels.recursive_feature_machine(
+            self.wide.kernel.transformed,
+            *self.others,
+            key=jax.random.fold_in(self._key, _POINTS),
+            size=self.wide.kernel.transform_size(self.pool.inputs.shape[1:]),
+            updates=config.rfm.updates,
+            points=min(config.rfm.points, len(self.others.targets)),
+            ridge=config.ridge,
+            directory=self._directory / SCRATCH / "learned",
+        ).kernel
+
+    def drawn(self, config: ml_collections.ConfigDict) -> Dataset:
+        """Returns the examples of the pool that a network is trained on: the first draw."""
+        train = subset(config, 0, len(self.pool.targets))
+        return Dataset(self.pool.inputs[train], self.pool.targets[train])
+
+    def _make_pool(self, config: ml_collections.ConfigDict) -> Pool:
+        return make_pool(kernels.gram(self.kernel(config), self.pool.inputs), self.pool.targets)
+
+    @functools.cached_property
+    def _fixed(self) -> Pool:
+        """The pool of a kernel that does not depend on the drawn examples."""
+        return self._make_pool(self._config)
+
+    def measure(self, config: ml_collections.ConfigDict) -> dict[str, float]:
+        """Returns the errors of a point."""
+        if config.learner == "network":
+            size = len(self.pool.targets)
+            drawn = subset(config, 0, size)
+            outputs = self.outputs(self.network(config, self.drawn(config)))
+            return _errors(outputs, self.pool.targets, drawn, np.delete(np.arange(size), drawn))
+        if config.learner == "ntk_trained":  # has seen the targets of its draw
+            return compare(self._make_pool(config), config, 1)
+        if self._changed is None or self._changed[0] != config.change:
+            pool = change_pool(self._fixed, config.change, config.seed)
+            self._changed = config.change, pool
+        return compare(self._changed[1], config, config.draws)
+
+
+def train(
+    key: jax.Array,
+    model: Model,
+    examples: Dataset,
+    config: ml_collections.ConfigDict,
+    directory: Path,
+) -> Any:
+    """Trains a network by squared errors, in about as many steps for any number of examples."""
+    batch = min(config.batch_size, len(examples.targets))
+    per_epoch = -(-len(examples.targets) // batch)
+    epochs = max(1, round(config.steps / per_epoch))
+    schedule = training.make_schedule(
+        "cosine", config.learning_rate, epochs=epochs, steps_per_epoch=per_epoch
+    )
+    params, _ = training.train(
+        key,
+        model,
+        examples,
+        training.squared_error,
+        training.make_optimizer("momentum", schedule, momentum=config.momentum),
+        epochs=epochs,
+        batch_size=batch,
+        evaluation=training.Evaluation(None, {}, epochs),
+        checkpoints=training.Checkpoints(directory, max(1, epochs // 4)),
+    )
+    return params
+
+
+def run(
+    group: list[Point], data: Any, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Measures the learners of a task and seed at every number of examples."""
+    shared, outcomes = _Group(group[0].config, data, directory), []
+    for done, point in enumerate(group, start=1):
+        try:
+            outcomes.append(Outcome(found := shared.measure(point.config), [found]))
+        except NumericalError as error:
+            outcomes.append(Outcome({}, [], "failed", str(error)))
+        progress(done / len(group))
+    return outcomes
+
+
+def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
+    """Returns the fields in which points of a group may differ: they share a kernel or networks."""
+    return ("num_train", "learner" if config.learner in _TRAINED else "change")
+
+
+def columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """Returns the fields that results have for every point."""
+    return {name: config[name] for name in ("task", "learner", "change", "num_train", "seed")}
+
+
+EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=varying, columns=columns)
