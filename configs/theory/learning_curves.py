@@ -8,10 +8,10 @@ predicted from the spectrum of the pool's kernel and the targets (Bordelon, Cana
 2020; Simon et al., 2023), and from the training set alone (KARE, Jacot et al., 2020). Kernels: the
 infinite NTK, the NTK at the start, and two that have learned features from examples outside of the
 pool (the NTK after training, a recursive feature machine over the infinite one). Next to them the
-network, trained on the n examples. Digits in a corner, in noise, and CIFAR-2 by a CNN; digits and
-MNIST as they are by two layers of 256. DIR holds mnist/ and cifar-10-batches-bin/.
+network, trained on the n examples. Digits in noise, digits and MNIST as they are by two layers of
+256, CIFAR-2 by a CNN. DIR holds mnist/ and cifar-10-batches-bin/.
 
-On digits the infinite NTK's pool is also changed, to find out why predictions fail: Gaussian
+On both kinds of digits the infinite NTK's pool is also changed, to find out why predictions fail: Gaussian
 targets with the same power a mode, random eigenvectors with the same spectrum and coefficients, and
 a half and a quarter of the pool. Pools, sizes and training are ours; ":small" has smaller pools.
 """

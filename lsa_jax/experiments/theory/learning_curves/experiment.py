@@ -35,6 +35,7 @@ _TRAINED = ("network", "ntk_trained")  # on the drawn examples of the pool
 _GROUPS = (10, 30, 100, 300, 1000)
 # Streams of a seed's keys and draws.
 _RUN, _POINTS, _SUBSET, _CHANGE = range(10, 14)
+_MOMENTUM = 0.9
 _PART = 500  # examples that a network sees at a time
 
 
@@ -250,14 +251,18 @@ def train(
     per_epoch = -(-len(examples.targets) // batch)
     epochs = max(1, round(config.steps / per_epoch))
     schedule = training.make_schedule(
-        "cosine", config.learning_rate, epochs=epochs, steps_per_epoch=per_epoch
+        "cosine",
+        _point(config).config.network.learning_rate,
+        epochs=epochs,
+        steps_per_epoch=per_epoch,
+        warmup_epochs=epochs / 10,
     )
     params, _ = training.train(
         key,
         model,
         examples,
         training.squared_error,
-        training.make_optimizer("momentum", schedule, momentum=config.momentum),
+        training.make_optimizer("momentum", schedule, momentum=_MOMENTUM),
         epochs=epochs,
         batch_size=batch,
         evaluation=training.Evaluation(None, {}, epochs),
