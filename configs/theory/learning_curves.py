@@ -11,10 +11,10 @@ pool (the NTK after training, a recursive feature machine over the infinite one)
 network, trained on the n examples. Digits in noise, digits and MNIST as they are by two layers of
 256, CIFAR-2 by a CNN. DIR holds mnist/ and cifar-10-batches-bin/.
 
-On digits the infinite NTK's pool is also changed, to find out why predictions fail: Gaussian targets
-with the same power a mode, random eigenvectors with the same spectrum and coefficients, a half and
-a quarter of the pool. Pools, sizes and training are ours. ":small" has smaller pools, and three
-seeds of five.
+On digits the infinite NTK's pool is also changed, to find out why predictions fail: Gaussian
+targets with the same power a mode, random eigenvectors with the same spectrum and coefficients, a
+half and a quarter of the pool. Pools, sizes and training are ours. ":small" has smaller pools, and
+three seeds of five.
 """
 
 from lsa_jax.experiments.theory.learning_curves.settings import SETTINGS

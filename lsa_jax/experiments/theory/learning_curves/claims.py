@@ -35,7 +35,7 @@ _LEARNS = 0.9  # a learner has learned whose error is below this share of the ta
 
 
 def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
-    """Returns the claims on predictions and, where kernels are trained on n, on exponents."""
+    """Returns the claims on predictions and, with a network, on exponents."""
     learners, axes = config.sweep.learner, config.sweep
     claims = []
     for task in axes.task:
@@ -46,7 +46,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
             claims += [
                 _changed(task, change, counts_of(config, task, change)) for change in axes.change
             ]
-        if "ntk_trained" in learners:
+        if "network" in learners:
             claims += _exponents(task, learners)
     return claims
 
@@ -133,9 +133,4 @@ def _exponents(task: str, learners: tuple[str, ...]) -> list[Claim]:
 
     pairs = [("network", "ntk_start"), ("network", "ntk_infinite"), ("network", "ntk_fixed")]
     pairs += [("ntk_trained", "ntk_fixed")]
-    claims = [ahead(*pair) for pair in pairs if {*pair} <= {*learners}]
-    single = [
-        Claim(item=f"exponent of the {LEARNERS[name]}: {label}", statistic=exponent(task, name))
-        for name in learners
-    ]
-    return claims + single
+    return [ahead(*pair) for pair in pairs if {*pair} <= {*learners}]

@@ -119,10 +119,10 @@ def _errors(
     distances = np.sum((outputs - targets) ** 2, axis=1) * len(targets) / np.sum(targets**2)
     right = np.argmax(outputs, axis=1) == np.argmax(targets, axis=1)
     return {
-        "test_error": distances[unseen].mean(),
-        "train_error": distances[train].mean(),
-        "whole_error": distances.mean(),
-        "test_accuracy": right[unseen].mean(),
+        "test_error": float(distances[unseen].mean()),
+        "train_error": float(distances[train].mean()),
+        "whole_error": float(distances.mean()),
+        "test_accuracy": float(right[unseen].mean()),
         "num_test": len(unseen),
     }
 
@@ -149,7 +149,7 @@ def compare(pool: Pool, config: ml_collections.ConfigDict, draws: int) -> dict[s
     return found | {f"power_{k}": float(shares[min(k, size) - 1]) for k in (1, *_GROUPS[:4])}
 
 
-class _Group:
+class Group:
     """A task's data and network with one seed; its parts are computed when they are needed."""
 
     def __init__(self, config: ml_collections.ConfigDict, data: Any, directory: Path) -> None:
@@ -275,7 +275,7 @@ def run(
     group: list[Point], data: Any, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
     """Measures the learners of a task and seed at every number of examples."""
-    shared, outcomes = _Group(group[0].config, data, directory), []
+    shared, outcomes = Group(group[0].config, data, directory), []
     for done, point in enumerate(group, start=1):
         try:
             outcomes.append(Outcome(found := shared.measure(point.config), [found]))

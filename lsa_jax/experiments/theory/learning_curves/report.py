@@ -22,7 +22,7 @@ from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
 
-_COLORS = dict(zip(LEARNERS, PALETTE, strict=False))
+_COLORS = dict(zip(LEARNERS, (*PALETTE[:5], PALETTE[6]), strict=True))
 _LINES = dict(zip(CHANGES, ("-", "--", ":", "-.", (0, (1, 4))), strict=True))
 _RATIOS = {
     "ratio": "predicted",
@@ -79,6 +79,8 @@ def draw(table: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
 
     size = (4.2 * len(tasks) + 2.2, 8.6)
     figure, grid = plt.subplots(3, len(tasks), figsize=size, layout="constrained", squeeze=False)
+    for axis in grid[2, 1:]:
+        axis.sharey(grid[2, 0])
     largest = table["num_train"].max()
     for column, task in enumerate(tasks):
         of_task = table[table["task"] == task]
@@ -102,11 +104,12 @@ def draw(table: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
                 ratios.plot(means.index, means, marker=".", **style)
         ratios.axhspan(1 - MARGIN, 1 + MARGIN, color="grey", alpha=0.15)
         ratios.set(xlabel="examples n", ylabel="predicted / measured")
+        if of_task["change"].nunique() > 1:
+            ratios.legend(frameon=False, fontsize=7, title="pool of the infinite NTK")
         for axis in (errors, ratios):
             mark_logarithmic(axis, own["num_train"])
         tidy(errors, power, ratios)
     grid[0, -1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    grid[2, 0].legend(frameon=False, fontsize=7, title="pool of the infinite NTK")
     return figure
 
 

@@ -1,0 +1,189 @@
+"""Predicted and measured learning curves: pools, learners, and the claims on them."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from small_sweeps import maker
+
+from lsa_jax import kernels
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.theory.learning_curves import claims, experiment
+from lsa_jax.experiments.theory.learning_curves.settings import SETTINGS
+from lsa_jax.reporting.claims import decide_all
+from lsa_jax.reporting.runs import Runs
+
+SMALL = {
+    "num_others": 20,
+    "draws": 2,
+    "steps": 4,
+    "rfm.updates": 1,
+    "rfm.points": 4,
+    "sweep.task": ("digits",),
+    "sweep.pool": (60, 60, 60),
+    "sweep.num_train": (8, 20),
+    "sweep.change": (),
+    "sweep.seed": (3,),
+}
+make = maker(SETTINGS, SMALL)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Returns the outcomes by learner and number of examples, and the data of a group."""
+    _, points = make()
+    data, found = experiment.load(points, None), {}
+    for group in experiment.EXPERIMENT.groups(points):
+        folder = tmp_path_factory.mktemp("group")
+        for point, one in zip(group, experiment.run(group, data, folder, print), strict=True):
+            found[point.config.learner, point.config.num_train] = one.metrics
+    return found, experiment.Group(points[0].config, data, tmp_path_factory.mktemp("again"))
+
+
+def test_measured_errors_are_those_of_a_regression_on_each_draw(shared):
+    found, group = shared
+    (config,) = (p.config for p in make(sweep__learner=("ntk_infinite",))[1][:1])
+    gram = np.asarray(kernels.gram(group.wide.kernel, group.pool.inputs), float)
+    errors = []
+    for draw in range(2):
+        train = experiment.subset(config, draw, 60)
+        assert len({*train.tolist()}) == config.num_train == 8
+        shifted = gram[np.ix_(train, train)] + config.ridge * np.trace(gram) / 60 * np.eye(8)
+        outputs = gram[:, train] @ np.linalg.solve(shifted, group.pool.targets[train])
+        squares = np.sum((outputs - group.pool.targets) ** 2, axis=1)
+        unseen = np.setdiff1d(np.arange(60), train)
+        errors.append([squares[unseen].mean(), squares[train].mean(), squares.mean()])
+    own = found["ntk_infinite", 8]
+    variance = np.mean(np.sum(group.pool.targets**2, axis=1))
+    names = ("test_error", "train_error", "whole_error")
+    measured = [own[name] * variance for name in names]
+    np.testing.assert_allclose(measured, np.mean(errors, axis=0), rtol=1e-5)
+    assert own["num_test"] == 52
+
+
+def test_learners_have_the_predictions_that_they_can_have(shared):
+    found, _ = shared
+    assert len(found) == 12
+    for (learner, count), one in found.items():
+        assert ("predicted_test" in one) == (learner != "network")
+        share = count / 60
+        mean = share * one["train_error"] + (1 - share) * one["test_error"]
+        assert one["whole_error"] == pytest.approx(mean)
+        if learner != "network":
+            assert 0 < one["ratio"] < 3 and one["power_1"] < one["power_30"] <= 1
+            assert one["power_300"] == pytest.approx(1)
+    # A network's kernel before and after training, on examples of the pool and on others.
+    kernels_of_a_network = ("ntk_start", "ntk_fixed", "ntk_trained")
+    assert len({found[learner, 20]["test_error"] for learner in kernels_of_a_network}) == 3
+
+
+def test_a_changed_pool_keeps_its_spectrum_or_its_eigenvectors(shared):
+    _, group = shared
+    gram = kernels.gram(group.wide.kernel, group.pool.inputs)
+    pool = experiment.make_pool(gram, group.pool.targets)
+    values, coefficients = kernels.modes(pool.spectrum, pool.targets)
+
+    turned = experiment.change_pool(pool, "random_eigenvectors", 0)
+    own, same = kernels.modes(kernels.eigendecompose(turned.gram), turned.targets)
+    np.testing.assert_allclose(own, values, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(np.abs(same[-5:]), np.abs(coefficients[-5:]), rtol=1e-3, atol=1e-6)
+    assert abs(turned.gram[0, 1] - pool.gram[0, 1]) > 1e-3
+
+    drawn = experiment.change_pool(pool, "gaussian_targets", 0)
+    np.testing.assert_array_equal(drawn.gram, pool.gram)
+    power = [np.sum(kernels.modes(p.spectrum, p.targets)[1] ** 2, axis=1) for p in (pool, drawn)]
+    assert 0.7 < np.exp(np.mean(np.log(power[1][20:] / power[0][20:]))) < 1.2
+    assert not np.allclose(power[0], power[1], rtol=0.1)
+
+    for change, size in (("half_pool", 30), ("quarter_pool", 15)):
+        part = experiment.change_pool(pool, change, 0)
+        assert part.gram.shape == (size, size)
+        np.testing.assert_allclose(part.targets.mean(axis=0), 0, atol=1e-7)
+    assert experiment.change_pool(pool, "none", 0) is pool
+
+
+def test_networks_are_trained_on_their_draw_and_kernels_that_learn_on_others(shared, tmp_path):
+    _, group = shared
+    config = make(sweep__learner=("network",))[1][1].config
+    drawn = group.drawn(config)
+    np.testing.assert_array_equal(drawn.inputs, group.pool.inputs[experiment.subset(config, 0, 60)])
+    assert not {x.tobytes() for x in group.pool.inputs} & {x.tobytes() for x in group.others.inputs}
+    before, after = (
+        experiment.train(
+            jax.random.key(0),
+            group.model,
+            drawn,
+            make(steps=steps)[1][0].config,
+            tmp_path / str(steps),
+        )
+        for steps in (1, 200)
+    )
+    errors = [np.sum((group.outputs(p) - group.pool.targets) ** 2, axis=1) for p in (before, after)]
+    own = experiment.subset(config, 0, 60)
+    assert errors[1][own].mean() < 0.1 * errors[0][own].mean()
+
+
+def claims_of(column, **fields):
+    """Returns the decided claims on made-up runs; `column` is a function of n, learner and seed."""
+    config, points = make(sweep__seed=(0, 1, 2), sweep__num_train=(2, 5, 10), **fields)
+    rows = []
+    for point in points:
+        row = {"id": point.id, "status": "ok"} | experiment.columns(point.config)
+        rows.append(row | column(row["num_train"], row["learner"], row["seed"]))
+    runs = Runs.of(SETTINGS.sweep(config), pd.DataFrame(rows), fresh=True)
+    return {row.item: row for row in decide_all(claims.make_claims(config), runs)}
+
+
+def _predictions(found):
+    return tuple(row.status for item, row in found.items() if item.startswith("largest"))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gap", "error", "expected"),
+    [
+        (1.02, 0.02, 0.4, ("shown", "shown")),
+        (0.97, 0.09, 0.4, ("shown", "not shown")),
+        (0.90, 0.02, 0.4, ("not shown", "shown")),
+        (1.09, 0.02, 0.4, ("not shown", "shown")),
+        (1.00, 0.02, 0.95, ("condition not met", "condition not met")),
+    ],
+)
+def test_predictions_are_claimed_within_a_margin_of_both_sides(ratio, gap, error, expected):
+    def column(n, learner, seed):
+        drift = 0.001 * (seed - 1)
+        # Beyond a sixth of the pool nothing is claimed.
+        off = {"ratio": 2.0} if n > 10 else {"ratio": (ratio if n == 5 else 1.0) + drift}
+        return off | {"test_error": error + drift, "learnability_gap": gap + drift}
+
+    fields = {"sweep__task": ("mnist",), "sweep__learner": ("network", "ntk_start")}
+    found = claims_of(column, **fields)
+    assert _predictions(found) == expected
+    clean = claims_of(column, **fields | {"sweep__task": ("digits",)})
+    assert {*_predictions(clean)} == {"measured"}
+
+
+def test_exponents_are_those_of_power_laws():
+    powers = {"network": 0.9, "ntk_trained": 0.7, "ntk_fixed": 0.3, "ntk_infinite": 0.4}
+
+    def column(n, learner, seed):
+        error = 0.8 * n ** -(powers[learner] + 0.01 * seed)
+        return {"ratio": 1.0, "learnability_gap": 0.0, "test_error": error}
+
+    found = claims_of(column, sweep__learner=tuple(powers))
+    ahead = [row for item, row in found.items() if item.startswith("exponent")]
+    assert [row.status for row in ahead] == ["shown"] * 3
+    ours = [float(str(row.ours).split()[0]) for row in ahead]
+    np.testing.assert_allclose(ours, [0.5, 0.6, 0.4], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"sweep__pool": (60, 60)}, "config.sweep.pool"),
+        ({"sweep__pool": (2000, 60, 60)}, "config.pool is 2000; accepted: at most the images of"),
+        ({"num_others": 400}, "config.num_others is 400"),
+    ],
+)
+def test_a_wrong_size_is_one_line(fields, words):
+    with pytest.raises(InputError, match=words):
+        make(**fields)
