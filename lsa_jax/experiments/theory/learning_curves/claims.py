@@ -10,7 +10,6 @@ start and at infinite width, and a kernel that has learned from a fixed number o
 keep up.
 """
 
-import ml_collections
 import numpy as np
 
 from lsa_jax.experiments.theory.learning_curves.settings import (
@@ -21,11 +20,11 @@ from lsa_jax.experiments.theory.learning_curves.settings import (
     counts_of,
     pool_of,
 )
-from lsa_jax.reporting.claims import Claim, Condition
-from lsa_jax.reporting.conditions import enough
+from lsa_jax.reporting.claims import Claim, Condition, enough
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import highest, minus, slope, value
+from lsa_jax.sweep.fields import Config
 
 MARGIN = 0.05  # of a predicted error, as a share of the measured one
 GAP = 0.05  # of a learnability
@@ -34,7 +33,7 @@ PREDICTED = ("digits_noise", "mnist")
 _LEARNS = 0.9  # a learner has learned whose error is below this share of the targets' variance
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims on predictions and, with a network, on exponents."""
     learners, axes = config.sweep.learner, config.sweep
     claims = []

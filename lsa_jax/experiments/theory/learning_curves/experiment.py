@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -25,7 +24,8 @@ from lsa_jax.experiments.lsa.noise_curves.experiment import build_model
 from lsa_jax.experiments.theory.learning_curves.report import make_report
 from lsa_jax.experiments.theory.learning_curves.settings import TASKS
 from lsa_jax.models.model import Model
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.programs import init_key
@@ -53,7 +53,7 @@ class Pool(NamedTuple):
     targets: Float[np.ndarray, "n c"]
 
 
-def _point(config: ml_collections.ConfigDict) -> Point:
+def _point(config: Config) -> Point:
     """Returns the data and the network as a point of noise curves: the pool is its training set."""
     own = {"seed": config.seed, "data.num_train": config.pool, "data.num_test": config.num_others}
     default = noise_settings.SETTINGS.default_config()
@@ -65,7 +65,7 @@ def load(points: list[Point], data_dir: Path | None) -> Any:
     return noise_tasks.load([_point(point.config) for point in points], data_dir)
 
 
-def subset(config: ml_collections.ConfigDict, draw: int, size: int) -> Int[np.ndarray, " n"]:
+def subset(config: Config, draw: int, size: int) -> Int[np.ndarray, " n"]:
     """Returns the examples of a draw from a pool; more of them begin with fewer."""
     order = np.random.default_rng((config.seed, _SUBSET, draw)).permutation(size)
     return order[: config.num_train]
@@ -127,7 +127,7 @@ def _errors(
     }
 
 
-def compare(pool: Pool, config: ml_collections.ConfigDict, draws: int) -> dict[str, float]:
+def compare(pool: Pool, config: Config, draws: int) -> dict[str, float]:
     """Returns measured errors, means over draws, and the predicted ones."""
     size, n = len(pool.gram), config.num_train
     values, coefficients = kernels.modes(pool.spectrum, pool.targets)
@@ -152,7 +152,7 @@ def compare(pool: Pool, config: ml_collections.ConfigDict, draws: int) -> dict[s
 class Group:
     """A task's data and network with one seed; its parts are computed when they are needed."""
 
-    def __init__(self, config: ml_collections.ConfigDict, data: Any, directory: Path) -> None:
+    def __init__(self, config: Config, data: Any, directory: Path) -> None:
         point, self._config, self._directory = _point(config), config, directory
         found = noise_tasks.task_of(point, data)
         self.pool, self.others = (
@@ -172,7 +172,7 @@ class Group:
         self._networks: dict[str, Any] = {}
         self._changed: tuple[str, Pool] | None = None
 
-    def network(self, config: ml_collections.ConfigDict, examples: Dataset) -> Any:
+    def network(self, config: Config, examples: Dataset) -> Any:
         """Returns the parameters of the network trained on these examples, once for each set."""
         name = f"network_{len(examples.targets)}"
         if name not in self._networks:
@@ -187,7 +187,7 @@ class Group:
         parts = [inputs[start : start + _PART] for start in range(0, len(inputs), _PART)]
         return np.concatenate([np.asarray(apply(params, jnp.asarray(part))) for part in parts])
 
-    def kernel(self, config: ml_collections.ConfigDict) -> Callable:
+    def kernel(self, config: Config) -> Callable:
         """Returns the kernel of a learner."""
         finite = functools.partial(kernels.finite_kernel, self.model.apply)
         if config.learner == "ntk_start":
@@ -211,12 +211,12 @@ class Group:
             directory=self._directory / SCRATCH / "learned",
         ).kernel
 
-    def drawn(self, config: ml_collections.ConfigDict) -> Dataset:
+    def drawn(self, config: Config) -> Dataset:
         """Returns the examples of the pool that a network is trained on: the first draw."""
         train = subset(config, 0, len(self.pool.targets))
         return Dataset(self.pool.inputs[train], self.pool.targets[train])
 
-    def _make_pool(self, config: ml_collections.ConfigDict) -> Pool:
+    def _make_pool(self, config: Config) -> Pool:
         return make_pool(kernels.gram(self.kernel(config), self.pool.inputs), self.pool.targets)
 
     @functools.cached_property
@@ -224,7 +224,7 @@ class Group:
         """The pool of a kernel that does not depend on the drawn examples."""
         return self._make_pool(self._config)
 
-    def measure(self, config: ml_collections.ConfigDict) -> dict[str, float]:
+    def measure(self, config: Config) -> dict[str, float]:
         """Returns the errors of a point."""
         if config.learner == "network":
             size = len(self.pool.targets)
@@ -243,7 +243,7 @@ def train(
     key: jax.Array,
     model: Model,
     examples: Dataset,
-    config: ml_collections.ConfigDict,
+    config: Config,
     directory: Path,
 ) -> Any:
     """Trains a network by squared errors, in about as many steps for any number of examples."""
@@ -271,9 +271,7 @@ def train(
     return params
 
 
-def run(
-    group: list[Point], data: Any, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: Any, directory: Path, progress: Progress) -> list[Outcome]:
     """Measures the learners of a task and seed at every number of examples."""
     shared, outcomes = Group(group[0].config, data, directory), []
     for done, point in enumerate(group, start=1):
@@ -285,12 +283,12 @@ def run(
     return outcomes
 
 
-def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
+def varying(config: Config) -> tuple[str, ...]:
     """Returns the fields in which points of a group may differ: they share a kernel or networks."""
     return ("num_train", "learner" if config.learner in _TRAINED else "change")
 
 
-def columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def columns(config: Config) -> dict[str, Any]:
     """Returns the fields that results have for every point."""
     return {name: config[name] for name in ("task", "learner", "change", "num_train", "seed")}
 

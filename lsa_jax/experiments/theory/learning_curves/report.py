@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -17,10 +16,11 @@ from lsa_jax.experiments.theory.learning_curves.settings import (
     pool_of,
 )
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.fields import Config
 
 _COLORS = dict(zip(LEARNERS, (*PALETTE[:5], PALETTE[6]), strict=True))
 _LINES = dict(zip(CHANGES, ("-", "--", ":", "-.", (0, (1, 4))), strict=True))
@@ -46,7 +46,7 @@ def _errors(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _exponents(runs: Runs, config: ml_collections.ConfigDict) -> pd.DataFrame:
+def _exponents(runs: Runs, config: Config) -> pd.DataFrame:
     """Returns one row a task and learner: the power of n with which its error falls."""
     return pd.DataFrame(
         [
@@ -75,10 +75,7 @@ def _draw_curves(axis: Any, table: pd.DataFrame) -> None:
 
 def draw(table: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
     """Draws errors with predictions, targets' power in the first modes, and ratios of errors."""
-    import matplotlib.pyplot as plt
-
-    size = (4.2 * len(tasks) + 2.2, 8.6)
-    figure, grid = plt.subplots(3, len(tasks), figsize=size, layout="constrained", squeeze=False)
+    figure, grid = subplots(3, len(tasks), 4.4, 2.9)
     for axis in grid[2, 1:]:
         axis.sharey(grid[2, 0])
     largest = table["num_train"].max()
@@ -108,12 +105,11 @@ def draw(table: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
             ratios.legend(frameon=False, fontsize=7, title="pool of the infinite NTK")
         for axis in (errors, ratios):
             mark_logarithmic(axis, own["num_train"])
-        tidy(errors, power, ratios)
     grid[0, -1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure."""
     del workdir
     table = results[results["status"] == "ok"]

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, product
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
 
 
 class Task(NamedTuple):
@@ -95,18 +94,18 @@ FIELDS: dict[str, Field] = {
 _SETS = {"digits": (1437, 360), "mnist": (60_000, 10_000), "cifar10": (50_000, 10_000)}
 
 
-def pool_of(config: ml_collections.ConfigDict, task: str) -> int:
+def pool_of(config: Config, task: str) -> int:
     """Returns the size of a task's pool."""
     return config.sweep.pool[list(_SETS).index(TASKS[task].fields["data.dataset"])]
 
 
-def counts_of(config: ml_collections.ConfigDict, task: str, change: str) -> tuple[int, ...]:
+def counts_of(config: Config, task: str, change: str) -> tuple[int, ...]:
     """Returns the numbers of examples that leave some of a pool to test on."""
     size = pool_of(config, task) // {"half_pool": 2, "quarter_pool": 4}.get(change, 1)
     return tuple(n for n in config.sweep.num_train if n < size)
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the points: task x learner or change of a pool x number of examples x seed."""
     axes, points = config.sweep, []
     for task in axes.task:
