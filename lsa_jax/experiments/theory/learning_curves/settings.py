@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
 
