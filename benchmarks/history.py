@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from lsa_jax.sweep.conditions import versions
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
 from lsa_jax.reporting.curves import PALETTE
 from lsa_jax.reporting.machine import describe_host
+from lsa_jax.sweep.run import package_versions
 
 # Rows that agree in these columns are measurements of the same on the same machine.
 _SAME = ("suite", "work", "size", "peer", "machine")
@@ -46,7 +46,7 @@ def append(file: Path, suite: str, row: dict[str, Any]) -> str:
     Raises:
         InputError: the file has other columns.
     """
-    rows, host, installed = read(file), describe_host(), versions()
+    rows, host, installed = read(file), describe_host(), package_versions()
     device = host["cpu"] if row["device"] == "cpu" else row["device"]
     new = {name: row[name] for name in ("work", "size", "ratio", "ours_s")}
     new |= {"suite": suite, "peer": row["peer"].partition(",")[0]}

@@ -15,7 +15,7 @@ import ml_collections
 from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.machine import duration
-from lsa_jax.sweep import catalog, claims, config_files
+from lsa_jax.sweep import catalog, config_files, work
 from lsa_jax.sweep.points import Point
 
 _GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
@@ -171,5 +171,5 @@ def recorded(
         if sweeps and sweeps[0].name:
             words = {sweep.name: sweep.words for sweep in sweeps}
             typed = ["python", "-m", f"launch.{Path(sys.argv[0]).stem}", *sys.argv[1:]]
-            claims.record_all(sweeps[0].workdir.parent, words, shlex.join(typed))
+            work.record_all(sweeps[0].workdir.parent, words, shlex.join(typed))
         yield

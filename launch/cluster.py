@@ -30,7 +30,7 @@ from absl import flags
 from launch import _cli, _sweeps
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.progress import Progress
-from lsa_jax.sweep import claims
+from lsa_jax.sweep import work
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -122,8 +122,8 @@ def _run(client: "Client", groups: Sequence[_sweeps.Group], data_dir: Path | Non
         while waiting:
             held, tasks = [], {}
             for group in waiting:
-                work = claims.run, group.sweep.workdir, [group.number], data_dir
-                tasks[client.submit(*work, **options)] = group
+                call = work.run, group.sweep.workdir, [group.number], data_dir
+                tasks[client.submit(*call, **options)] = group
             for task in as_completed(tasks):
                 group, error = tasks[task], task.exception()
                 failed = 1 if error else task.result()
@@ -159,7 +159,7 @@ def main() -> int:
         with _sweeps.recorded(new, groups, data_dir, ["workers of Dask"]):
             print(f"{_sweeps.describe(tasks, 1)}\ndashboard: {client.dashboard_link}", flush=True)
         failures = _run(client, [group for task in tasks for group in task], data_dir)
-    claims.report_all(_cli.workdir().absolute())
+    work.report_all(_cli.workdir().absolute())
     return int(failures > 0)
 
 

@@ -19,7 +19,7 @@ from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import InputError
-from lsa_jax.sweep import claims
+from lsa_jax.sweep import work
 
 _cli.declare("workdir", "data_dir")
 
@@ -49,9 +49,9 @@ def main() -> int:
     """Runs the missing points of the groups and returns 1 if a run failed."""
     workdir, data_dir = _cli.workdir(), _cli.data_dir()
     if _GROUPS.value is None:
-        return int(claims.run_free(workdir, data_dir) > 0)
+        return int(work.run_free(workdir, data_dir) > 0)
     chosen = _numbers(workdir, _GROUPS.value).items()
-    failed = [claims.run(folder, numbers, data_dir) for folder, numbers in chosen]
+    failed = [work.run(folder, numbers, data_dir) for folder, numbers in chosen]
     return int(any(failed))
 
 

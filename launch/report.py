@@ -8,7 +8,7 @@ Examples:
 from absl import flags
 
 from launch import _browser, _cli
-from lsa_jax.sweep import claims
+from lsa_jax.sweep import work
 from lsa_jax.sweep.points import recorded_points
 
 flags.adopt_module_key_flags(_browser)
@@ -18,10 +18,10 @@ _cli.declare("workdir")
 def main() -> None:
     """Reports on the finished runs of --workdir."""
     workdir = _cli.workdir()
-    for folder in claims.folders(workdir):
+    for folder in work.folders(workdir):
         recorded_points(folder)  # raises, before jax takes seconds to import
 
-    claims.report_all(workdir)
+    work.report_all(workdir)
     _browser.open_page(workdir / "report.html")
 
 

@@ -44,11 +44,11 @@ from lsa_jax.reporting.progress import Heartbeat, Progress, remove_heartbeat
 from lsa_jax.reporting.report import Report, Row, not_run
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import config_files, locks
-from lsa_jax.sweep.claims import is_missing
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, load_experiment
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point, recorded_points
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
+from lsa_jax.sweep.work import is_missing
 
 Show = Callable[[str], None]
 _PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy", "scipy")

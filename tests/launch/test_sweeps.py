@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from launch import _sweeps
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, reproduction
-from lsa_jax.sweep import catalog, claims, config_files, locks
+from lsa_jax.sweep import catalog, config_files, locks, work
 
 ROOT = Path(__file__).resolve().parents[2]
 SWEEP = _sweeps.Planned("a", [], None, [], Path("a"))
@@ -89,9 +89,9 @@ def test_published_seconds_are_those_of_the_gallery_unless_a_setting_differs(mon
 LOOKS = """
 import sys
 from pathlib import Path
-from lsa_jax.sweep import claims
+from lsa_jax.sweep import work
 
-print(claims.run_free(Path(sys.argv[1]), None), "jax" in sys.modules)
+print(work.run_free(Path(sys.argv[1]), None), "jax" in sys.modules)
 """
 
 
@@ -107,10 +107,10 @@ def recorded(launch, tmp_path_factory):
 
 
 def test_a_process_that_finds_only_held_groups_runs_nothing_and_imports_no_jax(recorded):
-    groups = claims.recorded_groups(recorded)
+    groups = work.recorded_groups(recorded)
     assert [len(group) for group in groups] == [1] * 4
     with locks.holding(recorded, [group[0] for group in groups]):
-        assert claims.run(recorded, [0], None, wait=False) is None
+        assert work.run(recorded, [0], None, wait=False) is None
         look = [sys.executable, "-c", LOOKS, str(recorded)]
         found = subprocess.run(look, capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.split() == ["0", "False"]
@@ -125,7 +125,7 @@ def test_many_processes_on_one_folder_write_each_result_once(recorded, fork):
     assert [status for status, _, _ in found] == [0] * 6, found
     # A line a group that was run, and none of those that found nothing.
     assert len(list(recorded.glob("runs/*/result.json"))) == 4
-    claims.report_all(recorded)
+    work.report_all(recorded)
     assert (recorded / "report.md").exists()
 
 
@@ -141,8 +141,8 @@ def test_the_report_on_all_counts_what_is_missing(recorded, tmp_path):
     sweeps = [reproduction.Sweep(name, "c.py", "I", "a", "c") for name in ("done", "half", "none")]
     record = {"paper": "", "scale": "", "title": "t", "command": "c", "sweeps": sweeps}
     reproduction.write(root, record)
-    assert claims.folders(root) == [root / "done", root / "half"]
-    claims.report_all(root)
+    assert work.folders(root) == [root / "done", root / "half"]
+    work.report_all(root)
     found = files.read_json(root / "report.json")["sweeps"]
     assert [sweep["status"] for sweep in found] == ["done", "started, not finished", "not run"]
     assert found[1]["reason"] == "3 of 4 runs are missing" and found[0]["runs"] == 4

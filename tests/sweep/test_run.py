@@ -213,7 +213,7 @@ def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
         writing.pop()
         return ""
 
-    monkeypatch.setattr(run, "make_report", lambda *given: None)
+    monkeypatch.setattr(run, "make_report", lambda *given: Report("T", [], [], {}))
     monkeypatch.setattr(run, "write_report", write)
     with ThreadPoolExecutor() as threads:
         waiting = [threads.submit(run.report_sweep, config, points, tmp_path) for _ in range(3)]
