@@ -85,6 +85,11 @@ def test_the_readme_runs(quick_diagnosis, capsys):
     assert str(found) in capsys.readouterr().out and len(found.table) >= 3
 
 
+@pytest.mark.parametrize("page", sorted(p for p in PAGES if p.startswith("docs/concepts/")))
+def test_a_concept_page_runs(page):
+    run_page(page)
+
+
 @pytest.mark.documents
 def test_the_tutorial_has_a_lazy_and_a_rich_network(capsys):
     found = run_page("docs/diagnose.md")
