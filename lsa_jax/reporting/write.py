@@ -4,7 +4,8 @@ import base64
 import io
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import pandas as pd
 from lsa_jax.reporting import courses, files
 from lsa_jax.reporting.courses import Course
 from lsa_jax.reporting.machine import cores, duration
-from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.report import Report
 
 _LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
 
@@ -133,6 +134,27 @@ def write_report(workdir: Path, results: pd.DataFrame, report: Report) -> str:
 
 # --- the page ------------------------------------------------------------------------------------
 
+_MAIN_CLAIMS = 6  # of a page without primary ones; reports give their main ones first
+# The mark of a claim's status on a page, and the status in words.
+_MARKS = {
+    "shown": ("✓", "holds"),
+    "shown of one seed": ("✓", "holds for one seed"),
+    "not shown": ("✗", "does not hold"),
+    "undecided": ("?", "open"),
+    "condition not met": ("–", "cannot be judged"),
+    "measured": ("", "measured"),
+    "not run": ("", "not run"),
+}
+_TESTED = ("shown", "not shown", "undecided", "shown of one seed", "condition not met")
+_PLURAL = {
+    "not shown": "do not",
+    "undecided": "open",
+    "shown of one seed": "hold for one seed",
+    "condition not met": "cannot be judged",
+    "measured": "numbers without an expected value",
+    "not run": "not run",
+}
+
 
 class Cell(NamedTuple):
     """One cell of a page's table: its text, and its value for sorting."""
@@ -210,6 +232,32 @@ def claim_cells(claim: Mapping[str, Any]) -> dict[str, Cell]:
     }
 
 
+def counts_in_words(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Returns how many claims hold, as a sentence."""
+    count = Counter(claim["status"] for claim in claims)
+    tested = sum(count[status] for status in _TESTED)
+    if not claims:
+        return "It makes no claims."
+    parts = [f"{count['shown']} of {tested} claims hold"] if tested else []
+    parts += [f"{count[s]} {_PLURAL[s]}" for s in _PLURAL if count[s]]
+    return ", ".join(parts) + "."
+
+
+def main_claims(claims: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Returns the primary claims, or else the first few that were tested."""
+    primary = [claim for claim in claims if claim.get("primary")]
+    return primary or [claim for claim in claims if claim["status"] in _TESTED][:_MAIN_CLAIMS]
+
+
+def in_words(claim: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a claim's mark, its status in words, and its cells as text, for a list."""
+    mark, words = _MARKS[claim["status"]]
+    cells = claim_cells(claim)
+    return {"mark": mark, "words": words, "tone": tone(claim["status"])} | {
+        name: cells[name].text for name in ("claim", "paper", "ours", "interval", "condition")
+    }
+
+
 def claim_table(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
     """Returns the columns and rows of claims, less columns that are empty in all.
 
@@ -231,17 +279,18 @@ def run_rows(workdir: Path, results: pd.DataFrame) -> tuple[str | None, list[str
     """Returns the table of runs: the metric of their curves, its columns, its rows."""
     metric, drawn = courses.draw({name: metrics(workdir, name) for name in results["id"]})
     others = [name for name in results if name not in ("id", "status", "message")]
-    columns = ["run", *(["course"] if metric else []), "status", *others]
+    columns = ["run", *(["course"] if metric else []), "status", *others, "folder"]
     rows = []
-    for result in results.to_dict("records"):
+    for number, result in enumerate(results.to_dict("records"), start=1):
         name, message = result["id"], result.get("message")
         course = drawn.get(name)
         end = course.points.rpartition(",")[2] if course else ""
-        row = [Cell(name, "id")]
+        row = [Cell(str(number), "number", number)]
         if metric:
             row.append(Cell(name, "course", -float(end) if end else "", course=course))
         row.append(Cell(result["status"], "status", note=message if message == message else ""))
-        rows.append([*row, *(value_cell(files.plain(result[column])) for column in others)])
+        values = (value_cell(files.plain(result[column])) for column in others)
+        rows.append([*row, *values, Cell(f"runs/{name}", "id")])
     return metric, columns, rows
 
 
@@ -271,14 +320,12 @@ def _source(path: Path) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def _summary(results: pd.DataFrame, claims: list[Row]) -> str:
+def _summary(results: pd.DataFrame) -> str:
     failed = int((results["status"] == "failed").sum())
-    parts = [f"{len(results)} runs, {failed or 'none'} failed"]
+    words = f"{len(results)} runs, {failed or 'none'} failed"
     if "seconds" in results:
-        parts[0] += f", {duration(float(results['seconds'].sum()))} in all"
-    statuses = [claim.status for claim in claims]
-    counts = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
-    return ". ".join([*parts, *([f"Claims: {', '.join(counts)}"] if counts else [])]) + "."
+        words += f", {duration(float(results['seconds'].sum()))} in all"
+    return words + "."
 
 
 def report_page(workdir: Path, results: pd.DataFrame, report: Report) -> str:
@@ -287,17 +334,21 @@ def report_page(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     record = files.read_record(workdir) if path.exists() else {}
     config = pd.json_normalize(record.get("config", {})).to_dict("records")
     metric, columns, rows = run_rows(workdir, results)
+    claims = [files.plain(claim._asdict()) for claim in report.claims]
     return (
         environment()
         .get_template("report.html")
         .render(
             title=report.title,
-            summary=_summary(results, report.claims),
+            summary=_summary(results),
+            counts=counts_in_words(claims),
             figures=[
-                {"name": name, "source": _source(workdir / f"{name}.svg")}
-                for name in report.figures
+                {"caption": caption, "source": _source(workdir / f"{name}.svg")}
+                for name, caption in report.captions.items()
             ],
-            claims=claim_table(files.plain(claim._asdict()) for claim in report.claims),
+            main_claims=list(map(in_words, main_claims(claims))),
+            has_primary=any(claim["primary"] for claim in claims),
+            claims=claim_table(claims),
             tables=[(name, list(table), _rows(table)) for name, table in report.tables],
             notes=report.notes,
             metric=metric,

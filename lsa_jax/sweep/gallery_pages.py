@@ -11,30 +11,17 @@ from lsa_jax.reporting.claims import holm_rejects
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.machine import duration, kinds
 from lsa_jax.reporting.report import STATUSES
-from lsa_jax.reporting.write import Cell, claim_cells, claim_table, environment, tone
+from lsa_jax.reporting.write import (
+    Cell,
+    claim_table,
+    counts_in_words,
+    environment,
+    in_words,
+    main_claims,
+)
 from lsa_jax.sweep.catalog import Entry, Variant
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
-_FIRST_CLAIMS = 6  # of a page without primary ones; reports give their main ones first
-# The mark of a claim's status on a page, and the status in words.
-MARKS = {
-    "shown": ("✓", "holds"),
-    "shown of one seed": ("✓", "holds for one seed"),
-    "not shown": ("✗", "does not hold"),
-    "undecided": ("?", "open"),
-    "condition not met": ("–", "cannot be judged"),
-    "measured": ("", "measured"),
-    "not run": ("", "not run"),
-}
-_TESTED = ("shown", "not shown", "undecided", "shown of one seed", "condition not met")
-_PLURAL = {
-    "not shown": "do not",
-    "undecided": "open",
-    "shown of one seed": "hold for one seed",
-    "condition not met": "cannot be judged",
-    "measured": "numbers without an expected value",
-    "not run": "not run",
-}
 # The line of a page in which the build of the documentation says that an item is stale.
 MARK = "<!-- record: {} -->"
 
@@ -124,30 +111,10 @@ def _size(variant: Variant, item: Item) -> dict[str, Any]:
         "item": item,
         "command": command(variant),
         "mark": MARK.format(item.name),
-        "counts": in_words(item.sweep.claims),
+        "counts": counts_in_words(item.sweep.claims),
         "cost": _cost(item),
         "machine": _machine(item),
         "figures": list(zip(item.pictures, item.captions or repeat(""), strict=False)),
-    }
-
-
-def in_words(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Returns how many claims hold, as a sentence."""
-    count = Counter(claim["status"] for claim in claims)
-    tested = sum(count[status] for status in _TESTED)
-    if not claims:
-        return "It makes no claims."
-    parts = [f"{count['shown']} of {tested} claims hold"] if tested else []
-    parts += [f"{count[s]} {_PLURAL[s]}" for s in _PLURAL if count[s]]
-    return ", ".join(parts) + "."
-
-
-def _in_words(size: str, claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a claim's mark, sentence and size."""
-    mark, words = MARKS[claim["status"]]
-    made = claim_cells(claim)
-    return {"mark": mark, "words": words, "size": size, "tone": tone(claim["status"])} | {
-        name: made[name].text for name in ("claim", "paper", "ours", "interval", "condition")
     }
 
 
@@ -158,8 +125,9 @@ def _entry(entry: Entry) -> dict[str, Any]:
     published = [v.published for v in entry.variants if v.published]
     commands = {v.published.name: v for v in entry.variants if v.published}
     largest = _largest(published)
-    first = [(size, claim) for size, claim in largest if claim.get("primary")]
-    decided = [(size, claim) for size, claim in largest if claim["status"] in _TESTED]
+    sized = {claim["item"]: size for size, claim in largest}
+    claims = [claim for _, claim in largest]
+    primary = [claim for claim in claims if claim.get("primary")]
     folder = published[0].folder if published else ""
     return {
         "page": f"{folder}/{entry.path.stem}",
@@ -167,11 +135,11 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "claim": entry.claim[:1].upper() + entry.claim[1:],
         "sizes": [_size(commands[item.name], item) for item in _by_size(published)],
         "claims": _claims(published),
-        "has_primary": bool(first),
-        "first": [_in_words(*both) for both in (first or decided[:_FIRST_CLAIMS])],
-        "primary": [_in_words(*both) for both in first],
-        "counts": in_words([claim for _, claim in largest]),
-        "counted": Counter(claim["status"] for _, claim in largest),
+        "has_primary": bool(primary),
+        "first": list(map(in_words, main_claims(claims))),
+        "primary": [in_words(claim) | {"size": sized[claim["item"]]} for claim in primary],
+        "counts": counts_in_words(claims),
+        "counted": Counter(claim["status"] for claim in claims),
         "full": any(item.size == "full" for item in published),
         "not_run": [variant.config for variant in missing],
         "command": command(small),
