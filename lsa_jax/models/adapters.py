@@ -210,10 +210,9 @@ def _model(
         with _in_one_line(f"no network is drawn for inputs {x.dtype} {x.shape}", accepted):
             drawn = draw(key, x)
         params = _together(drawn._replace(params=_checked_params(drawn.params)))
-        forms = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), params)
         for masks in (None, key):
-            jax.eval_shape(apply, forms, x, masks)
-        after = jax.eval_shape(next_state, forms, x, key)
+            jax.eval_shape(apply, params, x, masks)
+        after = jax.eval_shape(next_state, params, x, key)
         _check_shapes({name: params[name] for name in after}, after)
         return params
 
