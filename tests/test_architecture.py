@@ -129,20 +129,20 @@ def test_functions_and_modules_are_short(copy):
 # Lines of Python a folder: a tenth more fails. Raise one where a new feature is worth its lines.
 BUDGET = {
     "lsa_jax/experiments": 22_800,
-    "lsa_jax/kernels": 8_700,
-    "lsa_jax/training": 3_350,
-    "lsa_jax/models": 2_250,
+    "lsa_jax/kernels": 9_000,
+    "lsa_jax/training": 3_550,
+    "lsa_jax/models": 2_400,
     "lsa_jax/data": 2_350,
-    "lsa_jax/_convolution": 600,
-    "lsa_jax/diagnosis": 1_450,
-    "lsa_jax/sweep": 2_250,
-    "lsa_jax/reporting": 3_800,
+    "lsa_jax/_convolution": 610,
+    "lsa_jax/diagnosis": 1_500,
+    "lsa_jax/sweep": 2_350,
+    "lsa_jax/reporting": 4_050,
     "lsa_jax/preflight": 1_300,
-    "lsa_jax": 49_500,
-    "launch": 2_250,
-    "benchmarks": 1_400,
-    "configs": 3_050,
-    "tests": 31_500,
+    "lsa_jax": 51_500,
+    "launch": 2_400,
+    "benchmarks": 1_550,
+    "configs": 3_200,
+    "tests": 33_500,
 }
 
 
