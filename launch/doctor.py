@@ -7,9 +7,9 @@ Examples:
 A line each, green or red: versions, devices, precision of products against float64, an infinite and
 a finite kernel against closed forms, training, checkpoints and locks on the file system of
 --workdir (by default the current folder), rates of a device and the share of them that an epoch and
-a kernel reach. Below a red line stands what to do. --json keeps everything; with it
-launch.preflight --calibrate=doctor.json estimates times on this machine. Under a minute on a CPU.
-Exit status: 0, all green; 1, something red; 2, a mistake in the input.
+a kernel reach. A red line is followed by what to do. --json keeps everything; with it
+launch.preflight --calibrate=doctor.json estimates times on this machine. It takes one to two
+minutes on a CPU. Exit status: 0, all green; 1, something red; 2, a mistake in the input.
 """
 
 import sys

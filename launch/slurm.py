@@ -57,7 +57,7 @@ _REQUEUES = flags.DEFINE_integer(
     "requeues", 20, "How often a task whose time is over is queued again.", lower_bound=0
 )
 _GROUPS_PER_TASK = flags.DEFINE_integer(
-    "groups_per_task", 1, "Groups of a task on average; costly ones get fewer.", lower_bound=1
+    "groups_per_task", 1, "A task has about the cost of this many average groups.", lower_bound=1
 )
 _ARRAY_PARALLELISM = flags.DEFINE_integer(
     "array_parallelism", 64, "Tasks that run at the same time.", lower_bound=1

@@ -29,4 +29,7 @@ def test_claims_of_a_record_are_decided_as_published(name, tmp_path):
     published = RECORDS[name].sweep.claims
     assert [{key: row[key] for key in COMPARED} for row in rows] == [
         {key: row.get(key) for key in COMPARED} for row in published
-    ]
+    ], (
+        "The code decides these claims differently. If that is intended, raise report_version "
+        "of the experiment and run: python -m launch.reproduce --gallery=docs/gallery"
+    )

@@ -15,6 +15,8 @@ from lsa_jax.errors import InputError, NumericalError
 
 _USAGE = "lsa-jax diagnose FILE.py:NAME --data=FOLDER_OR_NPZ [--minutes=3] [--html=FILE]"
 
+_ABOUT = "Prints whether a network learns features on your data (rich) or fits a kernel (lazy)."
+
 _FLAGS = flags.FlagValues()
 _DATA = flags.DEFINE_string(
     "data",
@@ -23,18 +25,20 @@ _DATA = flags.DEFINE_string(
     flag_values=_FLAGS,
 )
 _SIZE = flags.DEFINE_integer(
-    "size", 32, "Side in pixels to which images of a folder are made.", flag_values=_FLAGS
+    "size", 32, "Side in pixels to which the images of a folder are resized.", flag_values=_FLAGS
 )
 _MINUTES = flags.DEFINE_float(
-    "minutes", 3.0, "Budget, from which the sizes are chosen.", flag_values=_FLAGS
+    "minutes", 3.0, "Time budget in minutes, from which the sizes are chosen.", flag_values=_FLAGS
 )
-_HTML = flags.DEFINE_string("html", None, "A page to be written.", flag_values=_FLAGS)
-_KEY = flags.DEFINE_integer("key", 0, "Seed of everything that is drawn.", flag_values=_FLAGS)
+_HTML = flags.DEFINE_string(
+    "html", None, "Write the answer as a web page to this file.", flag_values=_FLAGS
+)
+_KEY = flags.DEFINE_integer("key", 0, "Seed of all random numbers.", flag_values=_FLAGS)
 _SIZES = {
     name: flags.DEFINE_integer(name, None, f"{words}; chosen if left out.", flag_values=_FLAGS)
     for name, words in {
-        "seeds": "Networks a split",
-        "folds": "Parts of the data, each tested once",
+        "seeds": "Networks trained for each split",
+        "folds": "Parts of the data, each the test set once",
         "examples": "Examples that are used",
         "epochs": "Passes over the training examples at most",
     }.items()
@@ -102,7 +106,7 @@ def _main(argv: list[str]) -> None:
 def _parse(argv: list[str]) -> list[str]:
     """Parses the flags; wrong ones cost a line and exit status 2."""
     if "--help" in argv or "-h" in argv:
-        print(f"{_USAGE}\n{_FLAGS.main_module_help() or _FLAGS.get_help()}")
+        print(f"{_ABOUT}\n\n{_USAGE}\n{_FLAGS.main_module_help() or _FLAGS.get_help()}")
         sys.exit(0)
     try:
         return _FLAGS(argv)
