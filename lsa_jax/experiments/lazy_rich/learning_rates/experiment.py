@@ -10,7 +10,7 @@ made-up curves, and this by half as much at most. Its error is the jackknife's o
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ def _shift(name: str, widths: tuple[int, int]) -> Statistic:
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(parameterization=name, width_factor=widths)
-        first, last = (curve(own.finished, name, width) for width in widths)
+        first, last = (curve(own.finished, width_factor=width) for width in widths)
         seeds = first.index.intersection(last.index)
 
         def moved(kept: list[int]) -> float:
@@ -126,7 +126,7 @@ def _of_widths(
 
     def of_runs(runs: Runs) -> str:
         for width in dict.fromkeys(widths):
-            own = curve(runs.finished, name, width)
+            own = curve(runs.finished, parameterization=name, width_factor=width)
             if own.size and (found := unmet(own)):
                 return f"width factor {width:g} {found}"
         return ""
@@ -149,12 +149,14 @@ def _learns_nothing(own: pd.DataFrame) -> str:
     return "has the loss of a guess" if guesses else ""
 
 
-def curve(table: pd.DataFrame, name: str, width: int | np.integer) -> pd.DataFrame:
+def curve(table: pd.DataFrame, **settings: object) -> pd.DataFrame:
     """Returns the log of the final training loss: a row a seed, a column log2 of a rate.
 
-    NaN where a run diverged.
+    NaN where a run diverged. The settings, by column, choose the runs.
     """
-    own = table[(table["parameterization"] == name) & (table["width_factor"] == width)]
+    own = table
+    for name, value in settings.items():
+        own = own[own[name] == value]
     heights = np.log(np.maximum(own["train_loss"], 1e-12))
     octaves = np.log2(own["learning_rate"])
     wide = pd.DataFrame({"seed": own["seed"], "octaves": octaves, "height": heights})
@@ -192,12 +194,19 @@ def best_rate(heights: pd.DataFrame) -> float:
     return float(fine[np.argmin(np.polyval(fitted, fine - middle))])
 
 
-def best_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns log2 of the best rate, `octaves`, and its `error`, for each network."""
-    keys, rows = ["parameterization", "width_factor"], []
-    for key, _ in table.groupby(keys, sort=False):
-        own = curve(table, *key)
-        values = jackknife(list(own.index), lambda kept, own=own: best_rate(own.loc[kept]))
+def best_rates(
+    table: pd.DataFrame, keys: Sequence[str] = ("parameterization", "width_factor")
+) -> pd.DataFrame:
+    """Returns log2 of the best rate, `octaves`, and its `error`, for each network.
+
+    Args:
+        table: of runs.
+        keys: columns of the settings in which networks differ.
+    """
+    rows = []
+    for key, own in table.groupby([*keys], sort=False):
+        heights = curve(own)
+        values = jackknife(list(heights.index), lambda kept, of=heights: best_rate(of.loc[kept]))
         error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
         rows.append((*key, values.mean(), error))
     return pd.DataFrame(rows, columns=[*keys, "octaves", "error"])
