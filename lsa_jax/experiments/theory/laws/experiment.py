@@ -1,7 +1,7 @@
 """Full-batch gradient descent on alpha (f - f_0), for laws of lazy and rich training.
 
 Networks are in the NTK parameterisation, losses half the squared distance. The rate is that on
-w = alpha (theta - theta_0), see `models.scaled`: gradient descent on theta has 1 / alpha^2 times it.
+w = alpha (theta - theta_0), see `models.scaled`, which is alpha^2 times that on theta.
 Measured losses are squared distances over the targets' mean square: the output 0 has 1.
 """
 

@@ -194,7 +194,11 @@ def _grokking_claims(config: Config) -> list[Claim]:
     fits = Condition("the training loss falls", _never_fits({"output_scale": lazy}))
     where = f"at alpha {scales[-1]:g}"
     measured = [
-        Claim(item=f"{words} {where}, {name} loss", statistic=value(f"{column}_{part}", **high))
+        Claim(
+            item=f"{words} {where}, {name} loss",
+            statistic=value(f"{column}_{part}", **high),
+            digits=6,
+        )
         for column, words in (
             ("linearization_gap", "part of the change that the linearisation misses"),
             ("kernel_distance", "distance of the kernel"),
@@ -258,9 +262,13 @@ _GROKKING = {
 
 
 def _draw_grokking(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
-    """Draws losses and the kernel's distance along training, and the delay against alpha."""
-    scales = sorted(table["output_scale"].unique())
-    figure, (axes,) = subplots(1, len(scales) + 1, 3.2, 3.2)
+    """Draws losses and the kernel's distance along training, and the delay against alpha.
+
+    At the smallest, a middle and the largest alpha; the kernel of the last moves by rounding alone.
+    """
+    every = sorted(table["output_scale"].unique())
+    scales = sorted({every[0], every[len(every) // 2], every[-1]})
+    figure, (axes,) = subplots(1, len(scales) + 1, 3.6, 3.3)
     for axis, scale in zip(axes, scales, strict=False):
         own = histories[(histories["output_scale"] == scale) & (histories["step"] > 0)]
         for color, column in zip(PALETTE, ("train_loss", "test_loss"), strict=False):
@@ -268,13 +276,15 @@ def _draw_grokking(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
             draw_mean(axis, own[column], own["step"], color=color, label=label, limits=(1e-4, 2))
         last = own[own["step"] == own["step"].max()].set_index("id")["kernel_distance"]
         moved = own["kernel_distance"] / own["id"].map(last)
-        label = "kernel's distance / its last"
-        draw_mean(axis, moved, own["step"], color=PALETTE[2], label=label, limits=(1e-4, 2))
+        if scale < every[-1]:
+            style = {"color": PALETTE[2], "label": "kernel's distance / its last"}
+            draw_mean(axis, moved, own["step"], limits=(1e-4, 2), **style)
         axis.axhline(LEVEL, color="black", linestyle=":", lw=1)
         axis.set(
             xscale="log", yscale="log", ylim=(1e-3, 2), xlabel="step", title=f"alpha {scale:g}"
         )
     axes[0].legend(frameon=False, fontsize=7)
+    table = table[table["output_scale"] < every[-1]]
     draw_mean(axes[-1], table["delay"], table["output_scale"], color="black", marker="o")
     axes[-1].set_xscale("log", base=2)
     axes[-1].set(xlabel="alpha", ylabel="delay, log2 of a ratio of steps")
