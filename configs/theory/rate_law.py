@@ -5,10 +5,11 @@
 Atanasov et al. (2024): for networks of L layers whose outputs are divided by gamma, the best rate
 grows as gamma^2 and, where gamma is large, as gamma^(2 / L). Here as the rate on
 w = alpha (theta - theta_0), for ReLU networks of 2, 3 and 4 layers on digits by full-batch gradient
-descent on squared errors; the paper's networks see each example once. The best rate is that of the least training loss after a
-fixed number of steps, by the same fit as in `lazy_rich/learning_rates.py`. Rates are swept around
-those of the dial, which fall with alpha below 1 at any depth. ":small" has narrower networks, fewer
-steps and output scales, and three seeds of five.
+descent on squared errors; the paper's networks see each example once. The best rate is that of the
+least training loss after a fixed number of steps, by the same fit as in
+`lazy_rich/learning_rates.py`. Rates are swept around those of the dial, which fall with alpha below
+1 at any depth. ":small" has narrower networks, fewer steps and output scales, and three seeds of
+five.
 """
 
 from lsa_jax.experiments.theory.laws.settings import SETTINGS

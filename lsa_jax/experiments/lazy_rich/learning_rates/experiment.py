@@ -215,18 +215,22 @@ def best_rates(
 # --- report -------------------------------------------------------------------------------------
 
 
-def _table(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row a parameterisation, one column a width: log2 of the best rate."""
-    best = best_rates(table)
+def wide_table(best: pd.DataFrame, index: str, columns: str, name: str) -> pd.DataFrame:
+    """Returns log2 of the best rate, ± its error, as a row and a column a value of two settings.
+
+    Args:
+        best: from `best_rates`.
+        index: setting of the rows.
+        columns: setting of the columns.
+        name: of a column, with {} for its value.
+    """
     cells = [
         f"{place:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
         for place, error in zip(best["octaves"], best["error"], strict=True)
     ]
-    wide = best.assign(cell=cells).pivot(
-        index="parameterization", columns="width_factor", values="cell"
-    )
-    wide = wide.reindex(best["parameterization"].drop_duplicates())
-    return wide.rename(columns="width factor {:g}".format).reset_index()
+    wide = best.assign(cell=cells).pivot(index=index, columns=columns, values="cell")
+    wide = wide.reindex(best[index].drop_duplicates())
+    return wide.rename(columns=name.format).reset_index()
 
 
 def draw(table: pd.DataFrame) -> Any:
@@ -261,7 +265,12 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     return Report(
         title=config.title,
         tables=[
-            ("log2 of the rate with the least training loss, ± its standard error", _table(table))
+            (
+                "log2 of the rate with the least training loss, ± its standard error",
+                wide_table(
+                    best_rates(table), "parameterization", "width_factor", "width factor {:g}"
+                ),
+            )
         ],
         claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), results)),
         figures={"learning_rates": functools.partial(draw, table)},
