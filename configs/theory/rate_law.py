@@ -24,7 +24,7 @@ get_config = configurations(
         "num_train": 128,
         "steps": 1000,
         "sweep.depth": (2, 3, 4),
-        "sweep.output_scale": tuple(2.0**p for p in (-10, -8, -6, -4, -3, -2, -1, 0, 2, 4, 6)),
+        "sweep.output_scale": tuple(2.0**p for p in (-10, -8, -6, -4, -3, -2, -1, 0, 2, 4, 6, 9)),
         "sweep.learning_rate": tuple(2.0 ** (half / 2) for half in range(-12, 17)),
         "sweep.with_scale": True,
         "sweep.seed": (0, 1, 2, 3, 4),
