@@ -126,7 +126,7 @@ def reported(table, tmp_path, **fields):
 def test_a_curve_has_a_row_a_seed_and_rates_in_order():
     table = parabolas({("mup", 1): {3: -4.0, 1: -5.0}, ("mup", 8): {3: 0.0}, ("ntk", 1): {3: 0.0}})
     table.loc[(table["seed"] == 1) & (table["learning_rate"] == 2.0**-5), "train_loss"] = 0.0
-    found = curve(table, "mup", 1)
+    found = curve(table, parameterization="mup", width_factor=1)
     assert found.index.tolist() == [1, 3] and found.columns.tolist() == OCTAVES.tolist()
     np.testing.assert_allclose(found.loc[3], 0.05 * (OCTAVES + 4) ** 2 - 1)
     assert found.loc[1, -5.0] == pytest.approx(np.log(1e-12))

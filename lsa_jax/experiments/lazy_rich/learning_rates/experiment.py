@@ -10,7 +10,7 @@ made-up curves, and this by half as much at most. Its error is the jackknife's o
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ def _shift(name: str, widths: tuple[int, int]) -> Statistic:
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(parameterization=name, width_factor=widths)
-        first, last = (curve(own.finished, name, width) for width in widths)
+        first, last = (curve(own.finished, width_factor=width) for width in widths)
         seeds = first.index.intersection(last.index)
 
         def moved(kept: list[int]) -> float:
@@ -126,7 +126,7 @@ def _of_widths(
 
     def of_runs(runs: Runs) -> str:
         for width in dict.fromkeys(widths):
-            own = curve(runs.finished, name, width)
+            own = curve(runs.finished, parameterization=name, width_factor=width)
             if own.size and (found := unmet(own)):
                 return f"width factor {width:g} {found}"
         return ""
@@ -149,12 +149,14 @@ def _learns_nothing(own: pd.DataFrame) -> str:
     return "has the loss of a guess" if guesses else ""
 
 
-def curve(table: pd.DataFrame, name: str, width: int | np.integer) -> pd.DataFrame:
+def curve(table: pd.DataFrame, **settings: object) -> pd.DataFrame:
     """Returns the log of the final training loss: a row a seed, a column log2 of a rate.
 
-    NaN where a run diverged.
+    NaN where a run diverged. The settings, by column, choose the runs.
     """
-    own = table[(table["parameterization"] == name) & (table["width_factor"] == width)]
+    own = table
+    for name, value in settings.items():
+        own = own[own[name] == value]
     heights = np.log(np.maximum(own["train_loss"], 1e-12))
     octaves = np.log2(own["learning_rate"])
     wide = pd.DataFrame({"seed": own["seed"], "octaves": octaves, "height": heights})
@@ -192,12 +194,19 @@ def best_rate(heights: pd.DataFrame) -> float:
     return float(fine[np.argmin(np.polyval(fitted, fine - middle))])
 
 
-def best_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns log2 of the best rate, `octaves`, and its `error`, for each network."""
-    keys, rows = ["parameterization", "width_factor"], []
-    for key, _ in table.groupby(keys, sort=False):
-        own = curve(table, *key)
-        values = jackknife(list(own.index), lambda kept, own=own: best_rate(own.loc[kept]))
+def best_rates(
+    table: pd.DataFrame, keys: Sequence[str] = ("parameterization", "width_factor")
+) -> pd.DataFrame:
+    """Returns log2 of the best rate, `octaves`, and its `error`, for each network.
+
+    Args:
+        table: of runs.
+        keys: columns of the settings in which networks differ.
+    """
+    rows = []
+    for key, own in table.groupby([*keys], sort=False):
+        heights = curve(own)
+        values = jackknife(list(heights.index), lambda kept, of=heights: best_rate(of.loc[kept]))
         error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
         rows.append((*key, values.mean(), error))
     return pd.DataFrame(rows, columns=[*keys, "octaves", "error"])
@@ -206,18 +215,22 @@ def best_rates(table: pd.DataFrame) -> pd.DataFrame:
 # --- report -------------------------------------------------------------------------------------
 
 
-def _table(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row a parameterisation, one column a width: log2 of the best rate."""
-    best = best_rates(table)
+def wide_table(best: pd.DataFrame, index: str, columns: str, name: str) -> pd.DataFrame:
+    """Returns log2 of the best rate, ± its error, as a row and a column a value of two settings.
+
+    Args:
+        best: from `best_rates`.
+        index: setting of the rows.
+        columns: setting of the columns.
+        name: of a column, with {} for its value.
+    """
     cells = [
         f"{place:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
         for place, error in zip(best["octaves"], best["error"], strict=True)
     ]
-    wide = best.assign(cell=cells).pivot(
-        index="parameterization", columns="width_factor", values="cell"
-    )
-    wide = wide.reindex(best["parameterization"].drop_duplicates())
-    return wide.rename(columns="width factor {:g}".format).reset_index()
+    wide = best.assign(cell=cells).pivot(index=index, columns=columns, values="cell")
+    wide = wide.reindex(best[index].drop_duplicates())
+    return wide.rename(columns=name.format).reset_index()
 
 
 def draw(table: pd.DataFrame) -> Any:
@@ -252,7 +265,12 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     return Report(
         title=config.title,
         tables=[
-            ("log2 of the rate with the least training loss, ± its standard error", _table(table))
+            (
+                "log2 of the rate with the least training loss, ± its standard error",
+                wide_table(
+                    best_rates(table), "parameterization", "width_factor", "width factor {:g}"
+                ),
+            )
         ],
         claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), results)),
         figures={"learning_rates": functools.partial(draw, table)},
