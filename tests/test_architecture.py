@@ -131,7 +131,7 @@ BUDGET = {
     "lsa_jax/experiments": 22_800,
     "lsa_jax/kernels": 8_700,
     "lsa_jax/training": 3_350,
-    "lsa_jax/models": 2_250,
+    "lsa_jax/models": 2_400,
     "lsa_jax/data": 2_350,
     "lsa_jax/_convolution": 600,
     "lsa_jax/diagnosis": 1_450,
