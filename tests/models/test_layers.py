@@ -19,6 +19,7 @@ from lsa_jax.models import (
     Conv,
     Dense,
     Dropout,
+    ElementwiseNumerical,
     Erf,
     Flatten,
     Gelu,
@@ -31,7 +32,6 @@ from lsa_jax.models import (
     Residual,
     Sin,
     SumPool,
-    Tanh,
     network,
 )
 
@@ -73,7 +73,7 @@ BETWEEN = {
     "Sin": ([Sin(0.7, 1.2, 0.4)], stax.Sin(0.7, 1.2, 0.4)),
     "Gelu": ([Gelu()], stax.Gelu()),
     "Erf": ([Erf()], stax.Erf()),
-    "Tanh": ([Tanh()], stax_numerical(jnp.tanh)),
+    "Numerical": ([ElementwiseNumerical(jnp.sin)], stax_numerical(jnp.sin)),
     "LayerNorm": ([LayerNorm()], stax.LayerNorm()),
     "AvgPool": ([Relu(), AvgPool((2, 2), (2, 1))], (stax.Relu(), stax.AvgPool((2, 2), (2, 1)))),
     "SumPool": (

@@ -3,7 +3,6 @@
 import abc
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import Kind, integer, number, require
-from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import dual_activations, pointwise, quadrature, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
@@ -59,50 +57,39 @@ class Elementwise(Nonlinearity):
     """Base class of new nonlinearities phi of single numbers.
 
     A subclass is a frozen dataclass, so that equal ones share a compiled program. It gives `phi`.
-    Its duals are then sums over `degree` nodes of Gauss-Hermite quadrature, see
-    `kernels.infinite.quadrature.gauss_hermite`; a subclass with closed forms gives `duals` too.
-    Where a network is made, `kernels.check_duals` refuses wrong formulas, and warns of quadrature
-    that is not accurate.
+    Its duals are then Hermite series of `degree` terms, see `kernels.infinite.quadrature`; a
+    subclass with closed forms gives `duals` too. Where a network is made, `kernels.check_duals`
+    refuses those that are off by more than 3 %.
     """
 
     degree = 64
 
-    def duals(
-        self,
-        covariance: Float[Array, "..."],
-        variance1: Float[Array, "..."],
-        variance2: Float[Array, "..."],
-    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """Returns both by Gauss-Hermite quadrature, with phi' by automatic differentiation."""
-        given = covariance, variance1, variance2
-        return quadrature.gauss_hermite(self.phi, *given, degree=self.degree)
-
     def _step(self) -> pointwise.Nonlinearity:
-        _check(self)
+        if type(self).duals is Nonlinearity.duals:
+            return pointwise.Series(self, self.degree)
         return pointwise.Elementwise(self)
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one step."""
+        _check(self)
+        return super().infinite(parameterization)
 
 
 # Once for each: a network's kernel is made several times.
-@functools.lru_cache(maxsize=64)
-def _check(nonlinearity: Elementwise) -> None:
-    try:
-        quadrature.check_duals(nonlinearity)
-    except InputError as error:
-        if type(nonlinearity).duals is not Elementwise.duals:
-            raise
-        warnings.warn(f"{error}; a higher degree is more accurate", stacklevel=2)
+_check = functools.lru_cache(maxsize=64)(quadrature.check_duals)
 
 
 @dataclass(frozen=True)
 class ElementwiseNumerical(Elementwise):
-    """Any function of single numbers, with its kernel by Gauss-Hermite quadrature.
+    """Any function of single numbers, with its kernel by quadrature.
 
     Attributes:
         function: phi, in jax; give the same object each time, so that its program is compiled once.
-        degree: nodes. More are needed for large variances and functions that are not smooth:
-            `kernels.check_duals` measures the error.
+        degree: terms of the series. More are needed for large variances and functions that are not
+            smooth: `kernels.check_duals` measures the error.
 
-    Source: Novak et al., Fast finite width neural tangent kernel, 2022, for the layer's name.
+    Source: Novak et al., Neural tangents: fast and easy infinite neural networks in Python, 2020,
+    for a nonlinearity of any function.
     """
 
     function: Callable[[Array], Array]
@@ -158,7 +145,7 @@ class Softplus(Elementwise):
 class Elu(Elementwise):
     """x where x > 0, exp(x) - 1 elsewhere."""
 
-    degree = 256  # the kink of its derivative makes the series converge slowly
+    degree = 128  # the kink of its derivative makes the series converge slowly
 
     def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns max(x, 0) + min(exp(x) - 1, 0)."""
