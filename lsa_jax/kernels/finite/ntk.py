@@ -255,6 +255,7 @@ def finite_kernel(
     def stages(
         example: jax.ShapeDtypeStruct, *, full: bool = False, diagonal: bool = False
     ) -> Stages | None:
+        require("method", method, one_of(*_METHODS))
         if full or diagonal:
             return None
         network, chosen, rest = _select(apply, params, selected)
