@@ -42,7 +42,7 @@ def _put(tree: Tree, device: jax.Device) -> Tree:
     return jax.tree.map(put, tree)
 
 
-def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
+def copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
     """Returns the tree with a leading axis of devices, a copy on each.
 
     Each copy goes straight to its device, so that the first one never holds all of them.
@@ -219,7 +219,7 @@ class ReplicaLayout:
 
     def share(self, tree: Tree) -> Tree:
         """Copies arrays that all replicas read (data) to every device."""
-        return _copy_to_each(tree, self._own)
+        return copy_to_each(tree, self._own)
 
     def gather(self, tree: Tree) -> Tree:
         """Turns results of `spread` or of a mapped function into numpy [replicas, ...]."""
@@ -283,7 +283,7 @@ class BatchLayout:
 
     def share(self, tree: Tree) -> Tree:
         """Copies arrays that the run reads (data) to every device."""
-        return _copy_to_each(tree, processes.own(self._devices))
+        return copy_to_each(tree, processes.own(self._devices))
 
     def gather(self, tree: Tree) -> Tree:
         """Returns the first device's copy as numpy [1, ...]."""

@@ -94,9 +94,10 @@ def staged(kernel, example):
     """Yields both stages of a kernel as `gram` compiles them."""
     stages = stages_of(kernel, shape(*example))
     examples = shape(12, *example)
-    yield stages.prepare, (examples,)
-    tree = forms(stages.prepare, examples)
-    yield stages.between, (tree, tree)
+    given = jax.tree.map(lambda a: shape(*a.shape), stages.given)
+    yield stages.prepare, (*given, examples)
+    tree = forms(stages.prepare, *given, examples)
+    yield stages.between, (*given, tree, tree)
 
 
 def at_start(model, example=IMAGE):

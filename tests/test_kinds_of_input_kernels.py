@@ -371,6 +371,7 @@ WITHOUT_ARRAYS = {
         "results of functions",
     ),
     **dict.fromkeys("Choice Workers choose_solver".split(), "numbers of sizes"),
+    "check_duals": "a nonlinearity",
     "leaf_names": "names of a tree, whatever its leaves",
     "Model": "a tuple of functions",
     "MODELS": "functions that have rows",

@@ -24,7 +24,6 @@ from lsa_jax.training.programs import Source, init_key
 MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment")
 # Ridges over a kernel's mean diagonal, among which leave-one-out errors choose.
 RIDGES = tuple(10.0**power for power in range(-6, 2))
-TILE = 128  # examples along a side of a finite kernel's tile
 _AT_ONCE = 256  # examples that a network is evaluated on at a time
 
 
@@ -53,12 +52,6 @@ def loss_of(task: Task) -> Callable[..., Array]:
         return training.squared_error
     several = task.train.targets.shape[1] > 1
     return training.softmax_cross_entropy if several else training.logistic
-
-
-@functools.lru_cache(maxsize=8)
-def tangent(apply: Callable) -> Callable[..., Array]:
-    """Returns a network's `(params, x1, x2) -> finite NTK`, compiled once for all parameters."""
-    return jax.jit(functools.partial(kernels.empirical_ntk, apply))
 
 
 def train(
@@ -182,7 +175,10 @@ def compare(
     found: dict[tuple[str, int], list[Prediction]] = {}
     networks: list[list[dict[str, float]]] = [[] for _ in range(seeds)]
     outputs = functools.partial(_outputs, jax.jit(model.apply))
-    ntk = tangent(model.apply)
+
+    def of(params: Any) -> Callable[..., np.ndarray]:
+        return functools.partial(kernels.gram, kernels.finite_kernel(model.apply, params))
+
     for part, trained in zip(parts, pairs, strict=True):
         infinite = kernel and _regress(functools.partial(kernels.gram, kernel), part)
         done += 1
@@ -199,8 +195,8 @@ def compare(
                 networks[seed][0] |= training.measures.measure(MEASURES, model.apply, *pair, *few)
             results = {
                 "network": Prediction(end),
-                "ntk_trained": _regress(_tiled(ntk, pair.trained), part),
-                "ntk_finite": _regress(_tiled(ntk, pair.start), part),
+                "ntk_trained": _regress(of(pair.trained), part),
+                "ntk_finite": _regress(of(pair.start), part),
             } | ({"ntk_infinite": infinite} if infinite else {})
             for name, prediction in results.items():
                 found.setdefault((name, seed), []).append(prediction)
@@ -275,27 +271,6 @@ def _change(model: Model, task: Task, pair: Pair, inputs: np.ndarray) -> dict[st
         centred = task.kind == "classes" and task.train.targets.shape[1] > 1
         sums += training.measures.linearization_residual(model.apply, *pair, batch, centred)
     return {"missed": float(sums[0]), "moved": float(sums[1])}
-
-
-def _tiled(kernel: Callable, params: Any) -> Callable[..., np.ndarray]:
-    """Returns `(x1, x2) -> matrix`, in tiles of one shape.
-
-    One program serves all parameters and splits, where `gram` compiles one for each: at these
-    sizes compiling takes longer than computing.
-    """
-
-    def matrix(x1: np.ndarray, x2: np.ndarray | None = None) -> np.ndarray:
-        x2 = x1 if x2 is None else x2
-        side = min(TILE, len(x2))
-        rows, columns = (np.resize(x, (-(-len(x) // side) * side, *x.shape[1:])) for x in (x1, x2))
-        tiles = [
-            [kernel(params, rows[i : i + side], columns[j : j + side])
-             for j in range(0, len(columns), side)]
-            for i in range(0, len(rows), side)
-        ]  # fmt: skip
-        return np.block([list(map(np.asarray, row)) for row in tiles])[: len(x1), : len(x2)]
-
-    return matrix
 
 
 def _regress(gram: Callable[..., np.ndarray], part: Split) -> Prediction:

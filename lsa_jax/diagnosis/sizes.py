@@ -7,15 +7,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lsa_jax import costs
+from lsa_jax import costs, kernels
 from lsa_jax.diagnosis import tasks
-from lsa_jax.diagnosis.runs import TILE, loss_of, tangent
+from lsa_jax.diagnosis.runs import loss_of
 from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.models.model import ExampleShape, Model
 
 # Passes over the training examples: at least these, and at least as many as these steps take.
 _LEAST_EPOCHS, _LEAST_STEPS = 40, 2000
 _FEWEST = 120  # examples: a quarter of them, 30, is enough to test on
+_TIMED = 128  # examples along a side of the matrix of a finite kernel that is timed
 _SIDE = 16  # examples along a side of the tile of an infinite kernel that is timed
 _COMPILED = 8.0  # seconds for the programs of either part
 _SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
@@ -63,16 +64,16 @@ def default_epochs(num_train: int, batch_size: int) -> int:
 
 def measure_pace(model: Model, kernel: Callable | None, task: Task, batch_size: int) -> Pace:
     """Times a step of training and tiles of the kernels, without their compilation."""
-    inputs, targets = (jnp.asarray(a[: max(batch_size, TILE)]) for a in task.train)
+    inputs, targets = (jnp.asarray(a[: max(batch_size, _TIMED)]) for a in task.train)
     params = model.init(jax.random.key(0), ExampleShape.of(task.train.inputs))
 
     def total(params: Any, x: Array, y: Array) -> Array:
         return loss_of(task)(model.apply(params, x), y).mean()
 
     step = jax.jit(jax.grad(total))
-    few = inputs[:TILE]
+    few, network = inputs[:_TIMED], kernels.finite_kernel(model.apply, params)
     of_step = costs.timed(lambda: step(params, inputs[:batch_size], targets[:batch_size]))
-    of_tile = costs.timed(lambda: tangent(model.apply)(params, few, few))
+    of_tile = costs.timed(lambda: kernels.gram(network, few, few, progress=False))
     of_infinite, count = 0.0, min(_SIDE, len(few))
     if kernel is not None:
         tile = jax.jit(kernel)

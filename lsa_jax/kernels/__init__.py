@@ -11,6 +11,7 @@ from lsa_jax.kernels.finite.layer_gradients import (
 from lsa_jax.kernels.finite.monte_carlo import MonteCarlo, monte_carlo_kernel
 from lsa_jax.kernels.finite.ntk import empirical_ntk, finite_kernel
 from lsa_jax.kernels.infinite.kernel import InfiniteKernel, infinite_kernel, infinite_of
+from lsa_jax.kernels.infinite.quadrature import check_duals
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
 from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_machine
 from lsa_jax.kernels.matrices.gram import Workers, gram
@@ -68,6 +69,7 @@ __all__ = [
     "Stream",
     "Workers",
     "average_gradient_outer_product",
+    "check_duals",
     "choose_solver",
     "eigendecompose",
     "empirical_ntk",

@@ -11,17 +11,35 @@ from lsa_jax.models.layers import (
     BatchNorm,
     Conv,
     Dense,
+    Elu,
     Erf,
     Flatten,
+    Gelu,
     GlobalAvgPool,
     Layer,
     Relu,
     Residual,
+    Sigmoid,
+    Silu,
+    Softplus,
+    Tanh,
 )
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
 
-_ACTIVATIONS = {"relu": Relu(), "erf": Erf()}
+_ACTIVATIONS: dict[str, Layer] = {
+    name: layer()
+    for name, layer in {
+        "relu": Relu,
+        "erf": Erf,
+        "gelu": Gelu,
+        "tanh": Tanh,
+        "sigmoid": Sigmoid,
+        "silu": Silu,
+        "softplus": Softplus,
+        "elu": Elu,
+    }.items()
+}
 _STEM_CHANNELS = 16
 _GROUPS = ((16, 1), (32, 2), (64, 2))  # channels at width factor 1, stride of the first block
 
@@ -85,7 +103,7 @@ def mlp(
     num_classes: int = 10,
     *,
     widths: tuple[int, ...] = (512,),
-    activation: Literal["relu", "erf"] = "relu",
+    activation: str = "relu",
     parameterization: Literal["ntk", "standard", "mup"] = "ntk",
     dtype: Literal["float32", "bfloat16"] = "float32",
     w_std: float = sqrt(2),
@@ -97,7 +115,7 @@ def mlp(
         width_factor: multiplies all widths.
         num_classes: outputs.
         widths: units of each hidden layer at width factor 1; none for a linear model.
-        activation: "relu" or "erf".
+        activation: "relu", "erf", "gelu", "tanh", "sigmoid", "silu", "softplus" or "elu".
         parameterization: see `network`; the base of "mup" is the width factor 1.
         dtype: see `network`.
         w_std: scale of the hidden layers' weights; sqrt(2) keeps the variance through ReLUs. The

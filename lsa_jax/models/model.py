@@ -95,7 +95,7 @@ class Model(NamedTuple):
             `method`: see `kernels.infinite_kernel`. Where there is no such limit, a `NoKernel`
             or None, which are false.
         activations: `(params, inputs [n, ...], counted=None) -> (outputs [n, c], {layer: [n,
-            ...]})`, with every ReLU's output by the layer's path in the network, or None.
+            ...]})`, with every nonlinearity's output by the layer's path in the network, or None.
         rate_factors: `(input_shape, optimizer) -> numbers in the parameters' structure`, factors
             on the learning rate of each parameter under an optimiser of this name, for
             `training.make_optimizer`. None for one rate.

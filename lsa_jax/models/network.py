@@ -24,7 +24,7 @@ from lsa_jax.models.layers import (
     Conv,
     Layer,
     LayerModule,
-    Relu,
+    Nonlinearity,
     Serial,
     shape_of,
 )
@@ -116,7 +116,7 @@ def _read(
             params,
             inputs,
             counted,
-            capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
+            capture_intermediates=lambda layer, _: isinstance(layer.layer, Nonlinearity),
             mutable="intermediates",
         )
         # A path ends with the name of the method, and holds the outputs of each of its calls.

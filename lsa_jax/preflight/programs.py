@@ -111,10 +111,11 @@ def count_tile(program: Matrix) -> costs.Count:
     Bytes are those of the prepared examples and of the pairs: the layers between are assumed to
     stay on the chip.
     """
-    prepared = [jax.eval_shape(program.stages.prepare, form) for form in program.forms]
+    prepare, between, given = program.stages
+    prepared = [jax.eval_shape(prepare, *given, form) for form in program.forms]
     pairs = math.prod(program.tile.shape)
     blocks = pairs / math.prod(form.shape[0] for form in program.forms)
-    count = costs.count(program.stages.between, *prepared).scaled(blocks)
+    count = costs.count(between, *given, *prepared).scaled(blocks)
     return count._replace(bytes=sum(program.tile.held) + pairs * np.dtype(np.float32).itemsize)
 
 

@@ -137,6 +137,7 @@ REFUSED = {
 
 # These return a function of a batch, or numbers of sizes.
 SMALL = {
+    "check_duals",
     "choose_solver",
     "infinite_kernel",
     "infinite_of",

@@ -16,6 +16,8 @@ from lsa_jax.models import (
     Conv,
     Dense,
     Dropout,
+    ElementwiseNumerical,
+    Elu,
     Erf,
     Flatten,
     Gelu,
@@ -26,8 +28,12 @@ from lsa_jax.models import (
     LeakyRelu,
     Relu,
     Residual,
+    Sigmoid,
+    Silu,
     Sin,
+    Softplus,
     SumPool,
+    Tanh,
     network,
 )
 from lsa_jax.models.layers.composition import Serial
@@ -76,6 +82,12 @@ NONLINEARITIES = {
     Sin(): np.sin,
     Erf(): scipy.special.erf,
     Gelu(): lambda x: x * scipy.special.ndtr(x),
+    Tanh(): np.tanh,
+    Sigmoid(): scipy.special.expit,
+    Silu(): lambda x: x * scipy.special.expit(x),
+    Softplus(): lambda x: np.logaddexp(x, 0),
+    Elu(): lambda x: np.where(x > 0, x, np.expm1(x)),
+    ElementwiseNumerical(jnp.square): np.square,
     Identity(): lambda x: x,
 }
 
@@ -165,7 +177,7 @@ def test_layers_are_numbered_by_their_kind_and_others_are_refused(key):
 # --- networks -----------------------------------------------------------------------------------
 
 
-def test_activations_are_the_outputs_of_each_relu_by_its_place(key):
+def test_activations_are_the_outputs_of_each_nonlinearity_by_its_place(key):
     model = network([Dense(5), Relu(), Residual((Relu(), Dense(5))), Abs(), Relu(), Dense(2)])
     params = model.init(key, (3,))
     outputs, found = model.activations(params, ROWS)
@@ -176,6 +188,7 @@ def test_activations_are_the_outputs_of_each_relu_by_its_place(key):
     expected = {
         "Relu_0": first,
         "Residual_0/branch/Relu_0": first,
+        "Abs_0": np.abs(first + first @ branch / np.sqrt(5)),
         "Relu_1": np.abs(first + first @ branch / np.sqrt(5)),
     }
     assert sorted(found) == sorted(expected)

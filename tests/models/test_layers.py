@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from lsa_jax.models import (
     Conv,
     Dense,
     Dropout,
+    ElementwiseNumerical,
     Erf,
     Flatten,
     Gelu,
@@ -44,6 +46,11 @@ def stax_conv(features=WIDTH):
     return stax.Conv(features, (3, 3), W_std=1.3, b_std=0.2, padding="SAME")
 
 
+def stax_numerical(function):
+    with warnings.catch_warnings(action="ignore"):  # of its accuracy, in general
+        return stax.ElementwiseNumerical(function, deg=48)
+
+
 def fan_out(*paths, join):
     return stax.serial(stax.FanOut(len(paths)), stax.parallel(*paths), join)
 
@@ -66,6 +73,7 @@ BETWEEN = {
     "Sin": ([Sin(0.7, 1.2, 0.4)], stax.Sin(0.7, 1.2, 0.4)),
     "Gelu": ([Gelu()], stax.Gelu()),
     "Erf": ([Erf()], stax.Erf()),
+    "Numerical": ([ElementwiseNumerical(jnp.sin)], stax_numerical(jnp.sin)),
     "LayerNorm": ([LayerNorm()], stax.LayerNorm()),
     "AvgPool": ([Relu(), AvgPool((2, 2), (2, 1))], (stax.Relu(), stax.AvgPool((2, 2), (2, 1)))),
     "SumPool": (

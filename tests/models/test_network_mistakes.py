@@ -124,7 +124,7 @@ MISTAKES = {
     "width_factor": lambda: cnn(0),
     "num_classes": lambda: mlp(1, 0),
     "channels": lambda: cnn(channels=(8, 0)),
-    "activation": lambda: mlp(activation="tanh"),
+    "activation": lambda: mlp(activation="step"),
     "depth": lambda: wide_resnet(depth=12),
     "norm": lambda: wide_resnet(norm="layer"),
     "batch_axis": lambda: wide_resnet(norm="none", batch_axis="i"),

@@ -104,7 +104,7 @@ def layerwise_ntk(
     pairs are computed.
     """
     example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
-    prepare, between = layerwise_stages(apply, params, example, full=full)
+    prepare, between, _ = layerwise_stages(apply, params, example, full=full)
     return between(*(prepare(x) for x in (x1, x2) if x is not None))
 
 

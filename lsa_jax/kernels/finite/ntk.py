@@ -255,21 +255,39 @@ def finite_kernel(
     def stages(
         example: jax.ShapeDtypeStruct, *, full: bool = False, diagonal: bool = False
     ) -> Stages | None:
+        require("method", method, one_of(*_METHODS))
         if full or diagonal:
             return None
         network, chosen, rest = _select(apply, params, selected)
         whole = network.whole(chosen, rest)
         one = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
         count_outputs(apply, whole, one, "x1")
-        some, taken = network.given(rest), method
+        taken = method
         if method == "auto":
+            some = network.given(rest)
             taken = _cheapest(apply, whole, some, chosen, example, full=False)
-        if taken != "layerwise":
-            return None
-        found = layerwise.layerwise_stages(some, chosen, example)
-        return Stages(*map(jax.default_matmul_precision("highest"), found))
+        return _stages(network, taken, example)._replace(given=(chosen, rest))
 
     return StagedKernel(kernel, stages)
+
+
+@functools.lru_cache(maxsize=8)
+def _stages(network: "_Selected", method: str, example: jax.ShapeDtypeStruct) -> Stages:
+    """Returns the kernel's stages, of parameters that are given: the same functions for all."""
+
+    def of(chosen: _Leaves, rest: _Leaves) -> Stages:
+        some = network.given(rest)
+        if method == "layerwise":
+            return layerwise.layerwise_stages(some, chosen, example)
+        return Stages(lambda x: x, functools.partial(_NTKS[method], some, chosen, full=False))
+
+    def prepare(chosen: _Leaves, rest: _Leaves, x: Array) -> PyTree[Array]:
+        return of(chosen, rest).prepare(x)
+
+    def between(chosen: _Leaves, rest: _Leaves, one: PyTree, other: PyTree) -> Array:
+        return of(chosen, rest).between(one, other)
+
+    return Stages(*map(jax.default_matmul_precision("highest"), (prepare, between)))
 
 
 def _check_fits(

@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels.infinite import dual_activations
+from lsa_jax.kernels.infinite import dual_activations, quadrature
 from lsa_jax.kernels.infinite.dual_activations import Cosine
 from lsa_jax.kernels.infinite.steps import Step
 
@@ -263,6 +263,40 @@ class Elementwise(Nonlinearity):
             lambda *moments: self.nonlinearity.duals(*moments)[0],
             lambda *moments: self.nonlinearity.duals(*moments)[1],
         )
+
+
+@dataclass(frozen=True)
+class Series(Elementwise):
+    """Any other nonlinearity, by the Hermite series of its function.
+
+    Attributes:
+        nonlinearity: with the method `phi`; compares by value.
+        degree: number of terms.
+    """
+
+    degree: int
+
+    def _coefficients(self, std: Array) -> tuple[Array, Array]:
+        return quadrature.coefficients(self.nonlinearity.phi, self.degree, std)
+
+    def variance(self, variance: Array) -> Array:
+        """Returns the sum of the squared coefficients."""
+        return jnp.sum(self._coefficients(root(variance))[0] ** 2, axis=0)
+
+    def scale(self, variance: Array) -> Scale:
+        """Returns the deviations."""
+        return Pointwise.scale(self, variance)
+
+    def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
+        """Returns the series of the function and of its derivative."""
+        sides = zip(*map(self._coefficients, (std1, std2)), strict=True)
+        return tuple(quadrature.series(*each, cosine) for each in sides)
+
+    def gap(self, cosine: Cosine, scale1: Scale, scale2: Scale) -> Array:
+        """Returns it as a sum of terms that are not negative for correlations above 0."""
+        sides = scale1, scale2
+        units = (self._coefficients(one.std)[0] * inverse_of(one.after)[None] for one in sides)
+        return quadrature.series_gap(*units, cosine)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,8 @@ def gram(
 
     With `path`, a call that was killed is resumed, and the matrix ends bit-identical on the same
     kind of machine; a whole one is read. A file is refused where it was computed from another
-    kernel (as its compiled program shows, so also by another version of jax), inputs or options.
+    kernel (as its parameters and its program show, so also by another version of jax), inputs or
+    options.
 
     Args:
         kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`, which jax can trace and
@@ -284,11 +285,14 @@ def _identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:
     lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, tile_shape)
     program = "".join(stage.as_text() for stage in lowered)
     function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
+    given = [gram_file.digest(np.asarray(leaf)) for leaf in jax.tree.leaves(job.stages.given)]
+    params = {"params": hashlib.sha256("".join(given).encode()).hexdigest()} if given else {}
     stored = {"stored": job.stored(tile_shape[0])} if job.packed else {}
     shard = {"shard": [job.group.index, job.group.size]} if job.sharded else {}
     return {
         **stored,
         **shard,
+        **params,
         "kernel": getattr(function, "__qualname__", type(function).__qualname__),
         "program": hashlib.sha256(program.encode()).hexdigest(),
         "x1": gram_file.digest(job.x1),

@@ -36,16 +36,16 @@ class TileProgram(NamedTuple):
 
     Attributes:
         shape: rows and columns of a tile.
-        prepare: `x [side, ...] -> tree`, for rows and for columns.
-        between: `(tree of rows, tree of columns) -> [rows, columns]`.
+        prepare: `(*given, x [side, ...]) -> tree`, for rows and for columns.
+        between: `(*given, tree of rows, tree of columns) -> [rows, columns]`.
         memory: bytes of the rows and columns, prepared, and of either stage's own needs.
         held: bytes of a side, prepared, for rows and for columns.
         spare: bytes that the limit leaves.
     """
 
     shape: tuple[int, int]
-    prepare: tuple[Callable[[np.ndarray], PyTree], Callable[[np.ndarray], PyTree]]
-    between: Callable[[PyTree, PyTree], Array]
+    prepare: tuple[Callable[..., PyTree], Callable[..., PyTree]]
+    between: Callable[..., Array]
     memory: int
     held: tuple[int, int]
     spare: float = 0.0
@@ -137,11 +137,12 @@ def lower(
     compiled_with = functools.partial(
         jax.jit, compiler_options=_CPU_OPTIONS if backend.is_cpu() else None
     )
-    once = functools.cache(compiled_with(stages.prepare).lower)
+    given = jax.tree.map(backend.form, stages.given)
+    once = functools.cache(functools.partial(compiled_with(stages.prepare).lower, *given))
     with arrays.call_errors("kernel", *blocks):
         prepare = [once(block) for block in blocks]
         prepared = (jax.tree.map(backend.form, side.out_info) for side in prepare)
-        between = compiled_with(stages.between).lower(*prepared)
+        between = compiled_with(stages.between).lower(*given, *prepared)
     shape = getattr(between.out_info, "shape", None)
     if shape != tile_shape:
         raise InputError(
@@ -172,7 +173,11 @@ def compile_tile(
     *prepare, between = map(compiled, lower(stages, x1, x2, dtype, tile_shape))
     *examples, pairs = (_memory_of(program.runtime_executable()) for program in (*prepare, between))
     held = tuple(memory.output_size_in_bytes for memory in examples)
-    needs = [memory.temp_size_in_bytes + memory.argument_size_in_bytes for memory in examples]
+    # Arrays that the stages are given are not counted.
+    needs = [
+        memory.temp_size_in_bytes + side * x[:1].nbytes
+        for memory, side, x in zip(examples, tile_shape, (x1, x2), strict=True)
+    ]
     needs.append(pairs.temp_size_in_bytes + pairs.output_size_in_bytes)
     return TileProgram(tile_shape, tuple(prepare), between, sum(held) + max(needs), held)
 
@@ -210,7 +215,9 @@ def on_devices(
     They may be the first one of this process several times: each stands for a thread then.
     """
     if set(devices) == {jax.local_devices()[0]}:  # for which they were compiled
-        return _in_threads(program, devices)
+        given = jax.device_put(stages.given, devices[0])
+        bound = [functools.partial(run, *given) for run in (*program.prepare, program.between)]
+        return _in_threads(program._replace(prepare=tuple(bound[:2]), between=bound[2]), devices)
     return _mapped(stages, devices)
 
 
@@ -252,7 +259,10 @@ def _in_threads(program: TileProgram, devices: Sequence[jax.Device]) -> DevicePr
 
 def _mapped(stages: Stages, devices: Sequence[jax.Device]) -> DevicePrograms:
     """Returns the programs for several devices."""
-    prepare, between = (_map_stage(stage, tuple(devices)) for stage in stages)
+    given = parallel.copy_to_each(stages.given, devices)
+    prepare, between = (
+        functools.partial(_map_stage(stage, tuple(devices)), *given) for stage in stages[:2]
+    )
 
     def prepare_each(blocks: Sequence[np.ndarray]) -> list[PyTree]:
         found: list[PyTree] = []

@@ -17,10 +17,13 @@ class Stages(NamedTuple):
     Attributes:
         prepare: `x [n, ...] -> tree of arrays`, of any form.
         between: `(tree of n1 examples, tree of n2 examples) -> [n1, n2]`.
+        given: arrays that both functions take first, such as a network's parameters. The same
+            functions, given others of the same shapes, are not compiled again.
     """
 
-    prepare: Callable[[Array], PyTree]
-    between: Callable[[PyTree, PyTree], Float[Array, "n1 n2"]]
+    prepare: Callable[..., PyTree]
+    between: Callable[..., Float[Array, "n1 n2"]]
+    given: tuple[PyTree, ...] = ()
 
 
 class StagedKernel:

@@ -10,7 +10,7 @@ A layer is a frozen dataclass with two short methods:
   the step `NeuralTangents`, and networks with it are evaluated there.
 
 A new layer is one such class; nothing else changes. A new nonlinearity derives from `Elementwise`,
-which needs the function and its duals. Images are [n, height, width, channels].
+and needs the function alone. Images are [n, height, width, channels].
 """
 
 from lsa_jax.models.layers.affine import Conv, Dense
@@ -21,11 +21,18 @@ from lsa_jax.models.layers.elementwise import (
     Abs,
     Dropout,
     Elementwise,
+    ElementwiseNumerical,
+    Elu,
     Erf,
     Gelu,
     LeakyRelu,
+    Nonlinearity,
     Relu,
+    Sigmoid,
+    Silu,
     Sin,
+    Softplus,
+    Tanh,
 )
 from lsa_jax.models.layers.normalization import BatchNorm, LayerNorm
 from lsa_jax.models.layers.pooling import (
@@ -48,6 +55,8 @@ __all__ = [
     "Dense",
     "Dropout",
     "Elementwise",
+    "ElementwiseNumerical",
+    "Elu",
     "Erf",
     "Flatten",
     "Gelu",
@@ -58,10 +67,15 @@ __all__ = [
     "LayerModule",
     "LayerNorm",
     "LeakyRelu",
+    "Nonlinearity",
     "Relu",
     "Residual",
     "Serial",
+    "Sigmoid",
+    "Silu",
     "Sin",
+    "Softplus",
     "SumPool",
+    "Tanh",
     "shape_of",
 ]

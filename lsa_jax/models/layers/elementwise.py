@@ -1,7 +1,9 @@
 """Nonlinearities of single numbers, and dropout."""
 
 import abc
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -9,38 +11,18 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax.checks import number, require
-from lsa_jax.kernels.infinite import pointwise, steps
+from lsa_jax.checks import Kind, integer, number, require
+from lsa_jax.kernels.infinite import dual_activations, pointwise, quadrature, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
 
-class _Pointwise(Layer):
-    """A nonlinearity phi of single numbers, and its step at infinite width."""
+class Nonlinearity(Layer):
+    """A nonlinearity phi of single numbers, with its duals: two expectations at infinite width."""
 
     @abc.abstractmethod
     def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Applies phi to every number."""
 
-    @abc.abstractmethod
-    def _step(self) -> steps.Step:
-        """Returns the step of the kernel."""
-
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
-        """Applies phi to every number."""
-        return self.phi(x)
-
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (self._step(),)
-
-
-class Elementwise(_Pointwise):
-    """Base class of new nonlinearities phi of single numbers, given with their duals.
-
-    A subclass is a frozen dataclass, so that equal ones share a compiled program.
-    """
-
-    @abc.abstractmethod
     def duals(
         self,
         covariance: Float[Array, "..."],
@@ -54,25 +36,136 @@ class Elementwise(_Pointwise):
             variance1: of z; broadcasts against the covariance.
             variance2: of z'.
         """
+        stds = pointwise.root(variance1), pointwise.root(variance2)
+        cosine = dual_activations.cosine(covariance, *map(pointwise.inverse_of, stds), 0.0)
+        return self._step().duals(cosine, *stds)
 
-    def _step(self) -> steps.Step:
+    @abc.abstractmethod
+    def _step(self) -> pointwise.Nonlinearity:
+        """Returns the step of the kernel."""
+
+    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+        """Applies phi to every number."""
+        return self.phi(x)
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one step."""
+        return (self._step(),)
+
+
+class Elementwise(Nonlinearity):
+    """Base class of new nonlinearities phi of single numbers.
+
+    A subclass is a frozen dataclass, so that equal ones share a compiled program. It gives `phi`.
+    Its duals are then Hermite series of `degree` terms, see `kernels.infinite.quadrature`; a
+    subclass with closed forms gives `duals` too. Where a network is made, `kernels.check_duals`
+    refuses those that are off by more than 3 %.
+    """
+
+    degree = 64
+
+    def _step(self) -> pointwise.Nonlinearity:
+        if type(self).duals is Nonlinearity.duals:
+            return pointwise.Series(self, self.degree)
         return pointwise.Elementwise(self)
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one step."""
+        _check(self)
+        return super().infinite(parameterization)
+
+
+# Once for each: a network's kernel is made several times.
+_check = functools.lru_cache(maxsize=64)(quadrature.check_duals)
 
 
 @dataclass(frozen=True)
-class Relu(_Pointwise):
+class ElementwiseNumerical(Elementwise):
+    """Any function of single numbers, with its kernel by quadrature.
+
+    Attributes:
+        function: phi, in jax; give the same object each time, so that its program is compiled once.
+        degree: terms of the series. More are needed for large variances and functions that are not
+            smooth: `kernels.check_duals` measures the error.
+
+    Source: Novak et al., Neural tangents: fast and easy infinite neural networks in Python, 2020,
+    for a nonlinearity of any function.
+    """
+
+    function: Callable[[Array], Array]
+    degree: int = 64
+
+    def __post_init__(self) -> None:
+        a_function = Kind(callable, "a function of an array, such as jnp.tanh", Callable)
+        require("ElementwiseNumerical.function", self.function, a_function)
+        require("ElementwiseNumerical.degree", self.degree, integer(1))
+
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Applies the function."""
+        return self.function(x)
+
+
+@dataclass(frozen=True)
+class Tanh(Elementwise):
+    """The hyperbolic tangent."""
+
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns tanh(x)."""
+        return jnp.tanh(x)
+
+
+@dataclass(frozen=True)
+class Sigmoid(Elementwise):
+    """The logistic function."""
+
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns 1 / (1 + exp(-x))."""
+        return jax.nn.sigmoid(x)
+
+
+@dataclass(frozen=True)
+class Silu(Elementwise):
+    """x times the logistic function, also called swish."""
+
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns x / (1 + exp(-x))."""
+        return jax.nn.silu(x)
+
+
+@dataclass(frozen=True)
+class Softplus(Elementwise):
+    """A smooth positive part."""
+
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns log(1 + exp(x))."""
+        return jax.nn.softplus(x)
+
+
+@dataclass(frozen=True)
+class Elu(Elementwise):
+    """x where x > 0, exp(x) - 1 elsewhere."""
+
+    degree = 128  # the kink of its derivative makes the series converge slowly
+
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns max(x, 0) + min(exp(x) - 1, 0)."""
+        return jax.nn.elu(x)
+
+
+@dataclass(frozen=True)
+class Relu(Nonlinearity):
     """max(x, 0)."""
 
     def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns the positive part."""
         return jax.nn.relu(x)
 
-    def _step(self) -> steps.Step:
+    def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Relu()
 
 
 @dataclass(frozen=True)
-class LeakyRelu(_Pointwise):
+class LeakyRelu(Nonlinearity):
     """x where x > 0, slope x elsewhere.
 
     Attributes:
@@ -88,12 +181,12 @@ class LeakyRelu(_Pointwise):
         """Returns max(x, 0) + slope min(x, 0)."""
         return jax.nn.leaky_relu(x, self.slope)
 
-    def _step(self) -> steps.Step:
+    def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Relu(self.slope)
 
 
 @dataclass(frozen=True)
-class ABRelu(_Pointwise):
+class ABRelu(Nonlinearity):
     """b x where x > 0, a x elsewhere: with (-1, 1) the absolute value.
 
     Attributes:
@@ -112,24 +205,24 @@ class ABRelu(_Pointwise):
         """Returns a min(x, 0) + b max(x, 0)."""
         return jnp.where(x > 0, self.b * x, self.a * x)
 
-    def _step(self) -> steps.Step:
+    def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Relu(self.a, self.b)
 
 
 @dataclass(frozen=True)
-class Abs(_Pointwise):
+class Abs(Nonlinearity):
     """|x|."""
 
     def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns the absolute value."""
         return jnp.abs(x)
 
-    def _step(self) -> steps.Step:
+    def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Relu(-1.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Sin(_Pointwise):
+class Sin(Nonlinearity):
     """a sin(b x + c): with c = pi/2 the cosine, with c = pi/4 and a = sqrt(2) random features.
 
     Attributes:
@@ -150,31 +243,31 @@ class Sin(_Pointwise):
         """Returns a sin(b x + c)."""
         return self.a * jnp.sin(self.b * x + self.c)
 
-    def _step(self) -> steps.Step:
+    def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Sine(self.a, self.b, self.c)
 
 
 @dataclass(frozen=True)
-class Erf(_Pointwise):
+class Erf(Nonlinearity):
     """The error function, a sigmoid."""
 
     def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns erf(x)."""
         return lax.erf(x)
 
-    def _step(self) -> steps.Step:
+    def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Erf()
 
 
 @dataclass(frozen=True)
-class Gelu(_Pointwise):
+class Gelu(Nonlinearity):
     """x times the probability that a standard normal number is below x."""
 
     def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns x (1 + erf(x / sqrt(2))) / 2."""
         return jax.nn.gelu(x, approximate=False)
 
-    def _step(self) -> steps.Step:
+    def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Gelu()
 
 

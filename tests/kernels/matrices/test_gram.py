@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lsa_jax import models
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import Workers, gram
+from lsa_jax.kernels import Workers, empirical_ntk, finite_kernel, gram
 from lsa_jax.kernels.matrices import memory, progress
 
 # Most properties need one device, which compiles and runs fastest.
@@ -45,6 +45,33 @@ def test_any_sizes_and_any_tile_give_the_matrix_at_once(n1, n2, tile):
     if tile:  # each tile on and above the diagonal is computed once
         along = -(-n1 // tile)
         np.testing.assert_allclose(fractions, np.linspace(0, 1, along * (along + 1) // 2 + 1)[1:])
+
+
+@pytest.mark.parametrize("method", ["layerwise", "vector_products", "jacobian"])
+def test_kernels_at_other_parameters_reuse_the_programs_and_not_the_file(
+    method, key, tmp_path, caplog
+):
+    x, path = _points(9), tmp_path / "kernel.npy"
+    model = models.network([models.Dense(4), models.Relu(), models.Dense(2)])
+    selected = {"Dense_0": True, "Dense_1": False}
+
+    def matrix(params, **options):
+        network = finite_kernel(model.apply, params, selected=selected, method=method)
+        return gram(network, x, x[:5], tile=4, **options)
+
+    with jax.log_compiles():
+        for seed in range(3):
+            params = model.init(jax.random.fold_in(key, seed), (3,))
+            found = matrix(params, path=None if seed else path)
+            counted = sum("XLA compilation of" in line for line in caplog.messages)
+            assert counted >= 2 if seed == 0 else counted == 0
+            expected = empirical_ntk(model.apply, params, x, x[:5], selected=selected)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+            caplog.clear()
+    for leaf in params:  # differentiated in, or not
+        other = {**model.init(jax.random.fold_in(key, 0), (3,)), leaf: params[leaf]}
+        with pytest.raises(InputError, match="of another params "):
+            matrix(other, path=path)
 
 
 def _recorded(kernel):

@@ -1,0 +1,167 @@
+"""Duals by series against closed forms, and wrong duals that are refused."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy
+
+from lsa_jax import kernels
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.infinite.dual_activations import cosine_of_gap
+from lsa_jax.models import (
+    ABRelu,
+    Abs,
+    Dense,
+    Elementwise,
+    ElementwiseNumerical,
+    Elu,
+    Erf,
+    Gelu,
+    LeakyRelu,
+    Relu,
+    Sigmoid,
+    Silu,
+    Sin,
+    Softplus,
+    Tanh,
+    network,
+)
+
+EXACT = (Relu(), LeakyRelu(0.3), ABRelu(-1, 2), Abs(), Sin(0.7, 1.2, 0.4), Sin(), Erf(), Gelu())
+# The largest error of the derivative's dual, at deviations of 1.5 and correlations of 0.99.
+NUMERICAL = {Tanh(): 1e-5, Sigmoid(): 1e-11, Silu(): 1e-11, Softplus(): 1e-13, Elu(): 2e-5}
+
+
+@pytest.mark.parametrize("layer", [*EXACT, *NUMERICAL])
+def test_duals_are_integrals_of_the_function(layer):
+    error = kernels.check_duals(layer)
+    assert error < NUMERICAL.get(layer, 1e-13)
+    assert error > NUMERICAL.get(layer, 0.0) / 1e3  # or the stated accuracy is too modest
+
+
+def gelu(x):
+    return jax.nn.gelu(x, approximate=False)
+
+
+CORRELATIONS = np.array([-1, -1 + 1e-6, -0.9, -0.3, 0, 0.5, 0.99, 1 - 1e-6, 1])
+
+
+@pytest.mark.parametrize(("phi", "layer"), [(jax.lax.erf, Erf()), (gelu, Gelu()), (jnp.sin, Sin())])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-6), ("float64", 1e-10)])
+@pytest.mark.parametrize("variances", [(1.0, 1.0), (0.2, 1.3), (0.0, 1.0)])
+def test_series_of_smooth_functions_are_the_closed_form(phi, layer, dtype, tolerance, variances):
+    with jax.enable_x64(dtype == "float64"):
+        v, w = (jnp.asarray(variance, dtype) for variance in variances)
+        moments = jnp.asarray(CORRELATIONS, dtype) * jnp.sqrt(v * w), v, w
+        found, expected = (one.duals(*moments) for one in (ElementwiseNumerical(phi), layer))
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == dtype and one.shape == CORRELATIONS.shape
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def deep_kernels(x, depth):
+    """NNGP and NTK of a deep GELU network, with 120 x 120 nodes for each pair of inputs."""
+    z, w = np.polynomial.hermite_e.hermegauss(120)
+    weights = np.outer(w, w) / w.sum() ** 2
+    phi = (
+        lambda z: z * scipy.special.ndtr(z),
+        lambda z: scipy.special.ndtr(z) + z * scipy.stats.norm.pdf(z),
+    )
+    nngp = ntk = 1.4**2 * x @ x.T / x.shape[1] + 0.1**2
+    for last in range(depth - 1, -1, -1):
+        stds = np.sqrt(np.diag(nngp))
+        r = np.clip(nngp / np.outer(stds, stds), -1, 1)[..., None, None]
+        one = stds[:, None, None, None] * z[:, None]
+        other = stds[:, None, None] * (r * z[:, None] + np.sqrt(1 - r**2) * z)
+        values, slopes = ((f(one) * f(other) * weights).sum((-1, -2)) for f in phi)
+        w_std, b_std = (1.4, 0.1) if last else (1.0, 0.0)
+        nngp, ntk = w_std**2 * values + b_std**2, w_std**2 * (values + slopes * ntk) + b_std**2
+    return {"nngp": nngp, "ntk": ntk}
+
+
+@pytest.mark.parametrize(
+    ("depth", "dtype", "tolerance"),
+    [(1, "float64", 1e-12), (4, "float64", 1e-11), (8, "float32", 2e-6)],
+)
+def test_deep_kernels_are_those_of_quadrature_for_each_pair(key, depth, dtype, tolerance):
+    with jax.enable_x64(dtype == "float64"):
+        x = jax.random.normal(key, (3, 5), dtype) / 2
+        x = jnp.concatenate([x, x[:1] + 1e-2 * x[1:2], x[:1] * (1 + 1e-4), -x[:1]])
+        kernel = network(
+            [*[Dense(4, 1.4, 0.1), ElementwiseNumerical(gelu)] * depth, Dense(1)]
+        ).kernel
+        for get, expected in deep_kernels(np.asarray(x, "float64"), depth).items():
+            size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+            assert np.abs((kernel(x, None, get) - expected) / size).max() < tolerance
+
+
+@pytest.mark.parametrize("stds", [(0.8, 0.8), (0.8, 0.8001), (0.3, 1.4)])
+def test_gaps_of_nearly_equal_numbers_are_exact(stds):
+    step, gaps = ElementwiseNumerical(jnp.sin)._step(), [1e-12, 1e-7, 1e-3, 0.5, 1.5, 2 - 1e-7]
+    scales = [step.scale(jnp.float32(std) ** 2) for std in stds]
+    found = step.gap(cosine_of_gap(jnp.array(gaps), 0.0), *scales)
+    s, t = np.asarray(stds, "float32").astype("float64")
+    # E[sin sin'] = exp(-(s^2 + t^2) / 2) sinh(r s t), over the roots of both at r = 1.
+    product = np.sinh((1 - np.array(gaps)) * s * t)
+    expected = 1 - product / np.sqrt(np.sinh(s**2) * np.sinh(t**2))
+    np.testing.assert_allclose(found, expected, rtol=5e-6, atol=1e-11)
+
+
+@pytest.mark.parametrize("layer", [Tanh(), Silu()])
+def test_kernels_by_quadrature_are_the_mean_of_wide_networks(key, layer):
+    x = jax.random.normal(key, (3, 4))
+    model = network([Dense(512, 1.5, 0.2), layer, Dense(512, 1.2), layer, Dense(1)])
+    for get in ("nngp", "ntk"):
+        found = kernels.monte_carlo_kernel(
+            key, lambda k: model.init(k, (4,)), model.apply, x, get=get, min_draws=64, max_draws=64
+        )
+        away = np.abs(found.mean - model.kernel(x, None, get))
+        assert (away < 4 * found.error + 0.01 * np.abs(found.mean)).all()
+
+
+WRONG = {
+    "phi, twice": (2.0, 1.0),
+    "phi', half": (1.0, 0.5),
+    "sign": (-1.0, 1.0),
+    "not a number": (np.nan, 1.0),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Damped(Elementwise):
+    """sin(x), with duals times these factors."""
+
+    factors: tuple[float, float] = (1.0, 1.0)
+
+    def phi(self, x):
+        return jnp.sin(x)
+
+    def duals(self, covariance, variance1, variance2):
+        return tuple(
+            f * d
+            for f, d in zip(
+                self.factors, Sin().duals(covariance, variance1, variance2), strict=True
+            )
+        )
+
+
+def test_wrong_duals_are_refused_where_a_network_is_made():
+    jax.jit(lambda x: network([Dense(3), Damped(), Dense(1)]).kernel(x))(jnp.ones((2, 3)))
+    for factors in WRONG.values():
+        with pytest.raises(InputError, match="duals of Damped: E.phi.* accepted: its integral"):
+            network([Dense(3), Damped(factors), Dense(1)])
+    with pytest.raises(InputError, match="of Damped: E.phi'.z."):
+        kernels.check_duals(Damped(WRONG["phi', half"]))
+
+
+def test_more_terms_are_more_accurate_at_a_kink_and_too_few_are_refused():
+    few = ElementwiseNumerical(jax.nn.relu, 8)
+    with pytest.raises(InputError, match="or a higher degree"):
+        network([Dense(3), few, Dense(1)])
+    errors = [kernels.check_duals(dataclasses.replace(few, degree=n), 1.0) for n in (8, 64, 256)]
+    assert errors[0] > 5 * errors[1] > 5**2 * errors[2]
+    with pytest.raises(InputError, match="degree is 0"):
+        ElementwiseNumerical(jnp.tanh, 0)
