@@ -146,13 +146,14 @@ _MARKS = {
     "not run": ("", "not run"),
 }
 _TESTED = ("shown", "not shown", "undecided", "shown of one seed", "condition not met")
-_PLURAL = {
-    "not shown": "do not",
-    "undecided": "open",
-    "shown of one seed": "hold for one seed",
-    "condition not met": "cannot be judged",
-    "measured": "numbers without an expected value",
-    "not run": "not run",
+# The same for a count of one and of more.
+_COUNTED = {
+    "not shown": ("does not", "do not"),
+    "undecided": ("is open", "are open"),
+    "shown of one seed": ("holds for one seed", "hold for one seed"),
+    "condition not met": ("cannot be judged", "cannot be judged"),
+    "measured": ("number without an expected value", "numbers without an expected value"),
+    "not run": ("was not run", "were not run"),
 }
 
 
@@ -238,8 +239,9 @@ def counts_in_words(claims: Sequence[Mapping[str, Any]]) -> str:
     tested = sum(count[status] for status in _TESTED)
     if not claims:
         return "It makes no claims."
-    parts = [f"{count['shown']} of {tested} claims hold"] if tested else []
-    parts += [f"{count[s]} {_PLURAL[s]}" for s in _PLURAL if count[s]]
+    shown = count["shown"]
+    parts = [f"{shown} of {tested} claims hold{'s' * (shown == 1)}"] if tested else []
+    parts += [f"{count[s]} {words[count[s] > 1]}" for s, words in _COUNTED.items() if count[s]]
     return ", ".join(parts) + "."
 
 
