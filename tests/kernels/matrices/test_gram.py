@@ -68,6 +68,8 @@ def test_kernels_at_other_parameters_reuse_the_programs_and_not_the_file(
             expected = empirical_ntk(model.apply, params, x, x[:5], selected=selected)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
             caplog.clear()
+    on_two = matrix(params, workers=Workers(jax.devices()[:2]))
+    np.testing.assert_allclose(on_two, expected, rtol=1e-5, atol=1e-6)
     for leaf in params:  # differentiated in, or not
         other = {**model.init(jax.random.fold_in(key, 0), (3,)), leaf: params[leaf]}
         with pytest.raises(InputError, match="of another params "):
