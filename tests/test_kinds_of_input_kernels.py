@@ -264,6 +264,18 @@ ROWS = [
     ),
     *rows("ridge_path", path, targets=Y, gram_test=K_TEST, ridges=RIDGES),
     *rows("leave_one_out", functools.partial(k.leave_one_out, SPECTRUM), targets=Y, ridges=RIDGES),
+    *rows(
+        "kernel_alignment_risk",
+        functools.partial(k.kernel_alignment_risk, SPECTRUM),
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows("modes", lambda targets: k.modes(SPECTRUM, targets)[1], targets=Y),
+    *rows(
+        "predict_learning_curve",
+        lambda coefficients: k.predict_learning_curve(np.arange(1.0, 7.0), coefficients, [2]).test,
+        coefficients=Y,
+    ),
     *rows("leave_one_out_ridge", k.leave_one_out_ridge, **CHOICE),
     *rows("leave_one_out_cg", left_out_cg, **CHOICE),
     *rows("ridge_path_cg", path_cg, small=MATRICES, ridges=RIDGES, **PROBLEM),
@@ -366,8 +378,8 @@ SHAPES = {
 # Public names without an argument that is an array of the user's.
 WITHOUT_ARRAYS = {
     **dict.fromkeys(
-        "Flow FeatureMachine IterativeRegression LayerGradients LeaveOneOut MonteCarlo "
-        "NystromRegression Posterior Regression Spectrum".split(),
+        "Flow FeatureMachine IterativeRegression LayerGradients LearningCurve LeaveOneOut "
+        "MonteCarlo NystromRegression Posterior Regression Spectrum".split(),
         "results of functions",
     ),
     **dict.fromkeys("Choice Workers choose_solver".split(), "numbers of sizes"),

@@ -144,7 +144,7 @@ SMALL = {
     "leaf_names",
     "linearize",
 }
-SMALL |= {"taylor_expand"}
+SMALL |= {"kernel_alignment_risk", "modes", "predict_learning_curve", "taylor_expand"}
 
 
 def test_every_public_call_is_covered():

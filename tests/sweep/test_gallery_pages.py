@@ -31,7 +31,10 @@ def test_a_page_has_claims_tables_and_figures_and_the_command(place):
     gallery_pages.write(place[0], entries(place[0]))
     page, work = ((place[0] / name).read_text() for name in ("lsa/a.md", "lsa.md"))
     assert page.startswith("# Figure a\n\nThe x\\_i &lt;w, x> fall [Karp")
-    assert "✗ does not hold</span> <strong>a gap</strong>: 0.5 ± 0.01 (0.4 to 0.6); expected: 0.75" in page
+    assert (
+        "✗ does not hold</span> <strong>a gap</strong>: 0.5 ± 0.01 (0.4 to 0.6); expected: 0.75"
+        in page
+    )
     assert "In all: 0 of 1 claims hold, 1 does not, 9 were not run." in page
     row = re.findall("<td.*?>(.*?)</td>", page[page.index("## Means") :])[:3]
     assert row == ["a", "10000", "0.1235"]

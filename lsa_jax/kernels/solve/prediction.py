@@ -100,7 +100,7 @@ def predict_learning_curve(
         NumericalError: entries that are not finite.
     """
     values = np.asarray(arrays.real_array("eigenvalues", eigenvalues, "p"), dtype=float)
-    targets = problem.targets_of(coefficients).astype(float, copy=False)
+    targets = np.asarray(arrays.real_array("coefficients", coefficients, "p c"), dtype=float)
     problem.check_targets(len(values), targets)
     require("pool", pool, optional(integer(len(values))))
     total = values.sum()
