@@ -114,9 +114,8 @@ class InfiniteKernel(StagedKernel):
 
         def stages(example: jax.ShapeDtypeStruct, get: str = "ntk") -> Stages:
             check(example.shape)
-            # The second stage is the same function whatever the transform, so compiled once.
-            fixed = self.stages(example, get=get)
-            return Stages(lambda x: recursion.examples(self.steps, x, transform), fixed.between)
+            # The same functions whatever the transform, so compiled once.
+            return self.stages(example, get=get)._replace(given=(transform.T.copy(),))
 
         return InfiniteKernel(kernel, stages, self.steps, transform)
 

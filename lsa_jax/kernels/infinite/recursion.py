@@ -75,16 +75,20 @@ def stages(
 ) -> Stages:
     """Returns the two stages of `kernel`: quantities of one example, and the recursion.
 
-    The second takes less time where both batches are the same examples; derivatives do not go
-    through it.
+    Both are given the transform, None for none; transposed, as XLA takes it for the product with
+    the patches. The second takes less time where both batches are the same examples; derivatives do
+    not go through it.
     """
 
-    def between(examples1: Examples, examples2: Examples) -> Array:
+    def prepare(transposed: Array | None, x: Array) -> Examples:
+        return examples(steps, x, None if transposed is None else transposed.T)
+
+    def between(_: Array | None, examples1: Examples, examples2: Examples) -> Array:
         # So one program serves the tiles on the diagonal of a symmetric matrix and the others.
         same = _same(examples1, examples2)
         return _all_pairs(steps, example.shape, get, examples1, examples2, symmetric=same)
 
-    return Stages(partial(examples, steps), between)
+    return Stages(prepare, between, (None,))
 
 
 def _same(examples1: Examples, examples2: Examples) -> bool | Array:

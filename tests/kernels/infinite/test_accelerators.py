@@ -21,10 +21,11 @@ def test_covariances_of_a_tile_stay_in_the_vector_memory_of_a_tpu(monkeypatch):
     kernel, shape, n = models.cnn().kernel, (28, 28, 1), 512
     with backend.built_for("tpu", machine.chip.memory, device=device):
         stages = kernel.stages(jax.ShapeDtypeStruct(shape, jnp.float32))
-        examples = jax.eval_shape(stages.prepare, jax.ShapeDtypeStruct((n, *shape), jnp.float32))
+        images = jax.ShapeDtypeStruct((n, *shape), jnp.float32)
+        examples = jax.eval_shape(stages.prepare, None, images)
         examples = jax.tree.map(backend.form, examples)
         rows, columns = recursion.tile_sides(kernel.steps, shape, n, n)
-        text = jax.jit(stages.between).lower(examples, examples).compile().as_text()
+        text = jax.jit(stages.between).lower(None, examples, examples).compile().as_text()
     # Between one fusion and the next, the layout says where an array lies: S(1) is that memory.
     held = rf"= f32\[13,13,{rows},{columns}\]\{{([^}}]*)\}} get-tuple-element"
     layouts = re.findall(held, text)

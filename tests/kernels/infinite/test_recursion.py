@@ -129,9 +129,9 @@ def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
     np.testing.assert_allclose(matrix, kernel(x, x), rtol=1e-6)
     np.testing.assert_allclose(kernel(x[:7], x[4:]), matrix[:7, 4:], rtol=1e-6)
     prepare, between = map(jax.jit, kernel.stages(jax.ShapeDtypeStruct(shape, x.dtype))[:2])
-    side, other = prepare(x[:7]), prepare(x[4:])
-    np.testing.assert_array_equal(between(side, side), kernel(x[:7]))
-    np.testing.assert_allclose(between(side, other), matrix[:7, 4:], rtol=1e-6)
+    side, other = prepare(None, x[:7]), prepare(None, x[4:])
+    np.testing.assert_array_equal(between(None, side, side), kernel(x[:7]))
+    np.testing.assert_allclose(between(None, side, other), matrix[:7, 4:], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from lsa_jax.training.programs import init_key, split
 
 # Losses that a constant added to all outputs of an example leaves as they are.
 _CROSS_ENTROPIES = ("softmax_cross_entropy", "class_mean_cross_entropy")
-_AT_ONCE = 256  # test examples at a time
+_AT_ONCE = 256  # test examples at a time, at most
 
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
@@ -292,6 +292,8 @@ def _linearization_errors(
     if config.learner != "network" or batch_norm or backend.dry_run() is not None:
         return {}
     source, found = tasks.source(config, TEST, task.test), {}
+    # In equal parts where that is possible, which share their programs.
+    size = -(-source.num_examples // -(-source.num_examples // _AT_ONCE))
     centred = config.network.loss in _CROSS_ENTROPIES and task.test.targets.shape[1] > 1
     for replica, point in enumerate(points):
         if replica in failed:
@@ -300,8 +302,8 @@ def _linearization_errors(
         start = trained.model.init(init_key(_run_key(point)), shape)
         end = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
         sums, own = np.zeros(2), tasks.replica_of(point)
-        for first in range(0, source.num_examples, _AT_ONCE):
-            index = jnp.arange(first, min(first + _AT_ONCE, source.num_examples))
+        for first in range(0, source.num_examples, size):
+            index = jnp.arange(first, min(first + size, source.num_examples))
             inputs = source.fetch(source.arrays, own, index, jnp.int32(0)).inputs
             start = with_state_of(trained.model, start, end, inputs[:1])
             sums += training.measures.linearization_residual(
