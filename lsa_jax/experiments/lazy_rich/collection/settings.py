@@ -22,15 +22,15 @@ class Task(NamedTuple):
 
     Attributes:
         examples: the data, a name of `tasks.examples`.
-        network: "mlp", "cnn", "resnet" or "transformer".
-        parameterization: of "mlp" and "cnn".
+        network: "MLP", "CNN", "ResNet" or "Transformer".
+        parameterization: of MLP and CNN.
         output_scale: alpha; None trains f itself in place of alpha (f - f_0).
         expected: the answer that is known beforehand: the word "rich", the dynamics "follows" or
             "leaves", or "neither" rich nor lazy; "" where nothing is.
     """
 
     examples: str
-    network: str = "mlp"
+    network: str = "MLP"
     parameterization: str = "standard"
     output_scale: float | None = None
     expected: str = ""
@@ -56,20 +56,20 @@ COLLECTION = {
     "diabetes_mlp": Task("diabetes"),
     "cancer_mlp_ntk": Task("breast cancer", parameterization="ntk"),
     "wine_large_alpha": Task("wine", output_scale=256.0, expected="follows"),
-    "majority_transformer": Task("majority of tokens", "transformer"),
-    "first_transformer": Task("first of tokens", "transformer"),
+    "majority_transformer": Task("majority of tokens", "Transformer"),
+    "first_transformer": Task("first of tokens", "Transformer"),
     "first_large_alpha": Task(
-        "first of tokens", "transformer", output_scale=256.0, expected="follows"
+        "first of tokens", "Transformer", output_scale=256.0, expected="follows"
     ),
-    "noisy_digits_cnn": Task("digits in noise", "cnn"),
+    "noisy_digits_cnn": Task("digits in noise", "CNN"),
     "noisy_digits_large_alpha": Task(
-        "digits in noise", "cnn", output_scale=256.0, expected="follows"
+        "digits in noise", "CNN", output_scale=256.0, expected="follows"
     ),
     "mnist_mlp": Task("MNIST"),
-    "mnist_cnn_ntk": Task("MNIST", "cnn", "ntk"),
-    "cifar10_cnn": Task("CIFAR-10", "cnn"),
-    "animals_cnn_mup": Task("CIFAR-10, animals or vehicles", "cnn", "mup"),
-    "photographs_resnet": Task("photographs", "resnet"),
+    "mnist_cnn_ntk": Task("MNIST", "CNN", "ntk"),
+    "cifar10_cnn": Task("CIFAR-10", "CNN"),
+    "animals_cnn_mup": Task("CIFAR-10, animals or vehicles", "CNN", "mup"),
+    "photographs_resnet": Task("photographs", "ResNet"),
 }
 
 # c by output scale: task by alpha. The two ends are in the collection.

@@ -113,7 +113,7 @@ class Transformer(linen.Module):
     def __call__(self, tokens: Int[Array, "n t"]) -> Float[Array, "n k"]:
         """Returns the outputs."""
         places = self.param("places", linen.initializers.normal(0.2), (tokens.shape[1], 32))
-        x = linen.Embed(_TOKENS, 32)(tokens) + places
+        x = linen.Embed(_TOKENS, 32)(tokens) + places[None]
         x = x + linen.MultiHeadDotProductAttention(num_heads=4)(linen.LayerNorm()(x))
         x = x + linen.Dense(32)(linen.gelu(linen.Dense(64)(linen.LayerNorm()(x))))
         return linen.Dense(self.outputs)(x.mean(1))
@@ -121,12 +121,12 @@ class Transformer(linen.Module):
 
 def network(task: Task, outputs: int) -> Model:
     """Returns the network of a task; in muP it has twice the width of its base."""
-    if task.network in ("resnet", "transformer"):
-        model = as_model({"resnet": ResNet, "transformer": Transformer}[task.network](outputs))
+    if task.network in ("ResNet", "Transformer"):
+        model = as_model({"ResNet": ResNet, "Transformer": Transformer}[task.network](outputs))
     else:
         wider = 2 if task.parameterization == "mup" else 1
-        make: Any = {"mlp": models.mlp, "cnn": models.cnn}[task.network]
-        sizes = {"widths": (128 // wider,)} if task.network == "mlp" else {"channels": (16, 32)}
+        make: Any = {"MLP": models.mlp, "CNN": models.cnn}[task.network]
+        sizes = {"widths": (128 // wider,)} if task.network == "MLP" else {"channels": (16, 32)}
         model = make(wider, outputs, parameterization=task.parameterization, **sizes)
     return model if task.output_scale is None else models.scaled(model, task.output_scale)
 
