@@ -37,6 +37,7 @@ from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 _SIDE = 32  # of photographs, in pixels
+_ENDS = ("", "_low", "_high")  # of the columns with a number and its interval
 
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, images.ImageSet]:
@@ -94,7 +95,7 @@ def _is_right(row: pd.Series) -> bool:
     expected = TASKS[row["task"]].expected
     if expected == "neither":
         return row["answer"] not in ("rich", "lazy")
-    return expected in (row["answer"], row["dynamics_grade"])
+    return expected in (row["answer"], row.get("dynamics_grade"))
 
 
 def _is_decided(row: pd.Series) -> bool:
@@ -103,7 +104,7 @@ def _is_decided(row: pd.Series) -> bool:
 
 
 def _is_narrow(row: pd.Series) -> bool:
-    return row["dynamics_high"] - row["dynamics_low"] < 0.2
+    return row.get("dynamics_high", np.nan) - row.get("dynamics_low", np.nan) < 0.2
 
 
 def _each(number: Callable[[pd.Series], float], names: Collection[str]) -> Statistic:
@@ -173,8 +174,9 @@ def _table(rows: pd.DataFrame) -> pd.DataFrame:
         task, found = TASKS[row["task"]], {}
         alpha = "" if task.output_scale is None else f", alpha {task.output_scale:g}"
         for question, form in (("dynamics", ".2f"), ("features", "+.1f"), ("gain", "+.1f")):
-            number, low, high = (row[question + end] for end in ("", "_low", "_high"))
-            found[question] = f"{number:{form}} ({low:{form}} to {high:{form}})"
+            number, low, high = (row.get(question + end, np.nan) for end in _ENDS)
+            interval = f"{number:{form}} ({low:{form}} to {high:{form}})"
+            found[question] = f"{interval} {row.get(f'{question}_grade', '')}"
         return {
             "data": task.examples,
             "network": f"{task.network}, {LABELS[task.parameterization]}{alpha}",
@@ -182,7 +184,7 @@ def _table(rows: pd.DataFrame) -> pd.DataFrame:
             "c": found["dynamics"],
             "features (points)": found["features"],
             "gain (points)": found["gain"],
-            "answer": row["answer"],
+            "answer": row["answer"].partition(":")[0],  # a sentence repeats the grades
             "took": duration(row["seconds"]),
         }
 
@@ -192,7 +194,7 @@ def _table(rows: pd.DataFrame) -> pd.DataFrame:
 def draw_calibration(rows: pd.DataFrame) -> Any:
     """Draws c on digits against the output scale, with 95 % intervals over seeds."""
     found = rows.set_index("task").reindex(list(CALIBRATION.values()))
-    c, low, high = (found[f"dynamics{end}"].astype(float) for end in ("", "_low", "_high"))
+    c, low, high = (found[f"dynamics{end}"].astype(float) for end in _ENDS)
     figure, ((axis,),) = subplots(1, 1, 4.5, 3.2)
     axis.errorbar(list(CALIBRATION), c, yerr=[c - low, high - c], fmt="o-", capsize=3)
     for cut in (FOLLOWS, LEAVES):
