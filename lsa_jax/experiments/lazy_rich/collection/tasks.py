@@ -60,7 +60,7 @@ def examples(name: str, images: Mapping[str, ImageSet], source: str, num_images:
         counts = (x[:, :, None] == np.arange(_TOKENS)).sum(1)
         return x, x[:, 0] if name.startswith("first") else counts.argmax(1)
     if name == "product of signs":
-        x = draw.choice([-1.0, 1.0], size=(_MADE, 30)).astype(np.float32)
+        x = draw.choice([-1.0, 1.0], size=(_MADE, 80)).astype(np.float32)
         return x, (x[:, 0] * x[:, 1] > 0).astype(int)
     x = draw.normal(size=(_MADE, 20)).astype(np.float32)
     return x, draw.normal(size=_MADE) if name == "random targets" else _teacher(draw, x)
