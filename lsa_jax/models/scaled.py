@@ -24,7 +24,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, Shaped
 
 from lsa_jax.checks import number, require
 from lsa_jax.models.model import Model, accepted
@@ -60,7 +60,7 @@ def scaled(model: Model, output_scale: float) -> Model:
 
     def apply(
         params: dict[str, PyTree],
-        inputs: Float[Array | np.ndarray, "n ..."],
+        inputs: Shaped[Array | np.ndarray, "n ..."],  # of tokens whole numbers
         counted: Float[Array, " n"] | None = None,
     ) -> Float[Array, "n c"]:
         given = accepted(model.apply, counted=counted)

@@ -1,0 +1,1 @@
+"""Lazy or rich of many networks and tasks, by one call each."""

@@ -1,0 +1,225 @@
+"""Lazy or rich of 24 networks and tasks, by one call of `lsa_jax.diagnose` each.
+
+Claims, stated before the run: at the default budget at most a quarter of the tasks have an
+undecided grade, and the interval of c is narrower than 0.2 in 20; answers that are known beforehand
+are found, and networks that learned nothing are neither rich nor lazy. Of the network on digits as
+its output scale grows: c falls at every step, from above 0.5 to below 0.1.
+"""
+
+import functools
+from collections.abc import Callable, Collection
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lsa_jax.data import images
+from lsa_jax.diagnosis import Diagnosis, diagnose
+from lsa_jax.experiments.lazy_rich.collection import tasks
+from lsa_jax.experiments.lazy_rich.collection.settings import (
+    CALIBRATION,
+    COLLECTION,
+    SETTINGS,
+    TASKS,
+)
+from lsa_jax.experiments.lazy_rich.fields import LABELS
+from lsa_jax.reporting.claims import Claim, decide_all, enough
+from lsa_jax.reporting.curves import subplots
+from lsa_jax.reporting.grades import FOLLOWS, LEAVES
+from lsa_jax.reporting.machine import duration
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
+from lsa_jax.sweep.fields import Config
+from lsa_jax.sweep.points import Point
+
+_SIDE = 32  # of photographs, in pixels
+_ENDS = ("", "_low", "_high")  # of the columns with a number and its interval
+
+
+def load(points: list[Point], data_dir: Path | None) -> dict[str, images.ImageSet]:
+    """Returns the image sets of a sweep by source."""
+    found = {}
+    for point in points:
+        source = point.config.data.dataset
+        if source == "folder":
+            folder = point.config.data.folder
+            found[source] = images.load_folder(folder, data_dir, size=_SIDE)
+        elif source != "none" and source not in found:
+            found[source] = images.load(source, data_dir)
+    return found
+
+
+def run(
+    group: list[Point], data: dict[str, images.ImageSet], directory: Path, progress: Progress
+) -> list[Outcome]:
+    """Diagnoses the network of one point."""
+    del directory
+    (point,) = group
+    config, task = point.config, TASKS[point.config.task]
+    x, y = tasks.examples(task.examples, data, task.source, config.num_images)
+    model = tasks.network(task, len(np.unique(y)) if y.dtype.kind == "i" else 1)
+    found = diagnose(
+        model,
+        x,
+        y,
+        minutes=config.minutes,
+        optimizer=tasks.optimizer(model, x.shape[1:]),
+        progress=False,
+        **{name: config[name] for name in ("seeds", "folds", "examples", "epochs")},
+    )
+    progress(1.0)
+    return [Outcome(_row(found), found.course.to_dict("records"))]
+
+
+def _row(found: Diagnosis) -> dict[str, Any]:
+    """Returns the results of a task: numbers, intervals and grades of the questions, the answer."""
+    row: dict[str, Any] = {"answer": found.word, "margin": found.answer.margin}
+    for one in found.answer.grades:
+        row |= {one.question: one.number, f"{one.question}_grade": one.words[0]}
+        row |= {f"{one.question}_low": one.low, f"{one.question}_high": one.high}
+    networks = found.rows[found.rows["learner"] == "network"]
+    row["train_score"] = float(networks["train_score"].mean())
+    row["notes"] = "; ".join(found.answer.notes)
+    return row | found.sizes._asdict()
+
+
+# --- claims -------------------------------------------------------------------------------------
+
+
+def _is_right(row: pd.Series) -> bool:
+    """Whether a task's answer is the expected one."""
+    expected = TASKS[row["task"]].expected
+    if expected == "neither":
+        return row["answer"] not in ("rich", "lazy")
+    return expected in (row["answer"], row.get("dynamics_grade"))
+
+
+def _is_decided(row: pd.Series) -> bool:
+    grades = [row.get(f"{name}_grade") for name in ("dynamics", "features", "gain")]
+    return all(isinstance(grade, str) and grade != "undecided" for grade in grades)
+
+
+def _is_narrow(row: pd.Series) -> bool:
+    return row.get("dynamics_high", np.nan) - row.get("dynamics_low", np.nan) < 0.2
+
+
+def _each(number: Callable[[pd.Series], float], names: Collection[str]) -> Statistic:
+    """Returns the statistic of a number of each task, without an interval."""
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(task=tuple(names))
+        values = [float(number(row)) for _, row in own.finished.iterrows()]
+        return Sample(pd.Series(values, dtype=float), exact=True, lost=own.lost("margin"))
+
+    return statistic
+
+
+def _falls(runs: Runs) -> Sample:
+    """Returns of each step of the output scale whether c falls."""
+    own = runs.where(task=tuple(CALIBRATION.values()))
+    found = own.finished.set_index("task")["dynamics"].astype(float)
+    steps = found.reindex(list(CALIBRATION.values())).dropna().diff().dropna()
+    return Sample((steps < 0).astype(float), exact=True, lost=own.lost("dynamics"))
+
+
+def _at_least(count: int, words: str, holds: Callable[[pd.Series], bool]) -> Claim:
+    """Returns the claim that so many tasks of the collection hold."""
+    each, total = _each(holds, COLLECTION), len(COLLECTION)
+
+    def statistic(runs: Runs) -> Sample:
+        found = each(runs)
+        return found._replace(values=pd.Series([found.values.sum()] * (len(found.values) > 0)))
+
+    return Claim(
+        item=f"tasks of {total} with {words}",
+        paper=f"at least {count}",
+        statistic=statistic,
+        above=count - 0.5,
+        conditions=(enough("task", total, f"all {total} tasks", task=tuple(COLLECTION)),),
+    )
+
+
+def make_claims() -> list[Claim]:
+    """Returns the claims on the collection and on c by output scale."""
+    nothing = {name for name, task in COLLECTION.items() if task.expected == "neither"}
+    known = {name for name, task in COLLECTION.items() if task.expected} - nothing
+    least, *_, most = CALIBRATION.values()
+    right, neither = (_each(_is_right, names) for names in (known, nothing))
+    low, high = (
+        _each(itemgetter(f"dynamics_{end}"), (name,))
+        for end, name in (("low", least), ("high", most))
+    )
+    return [
+        _at_least(18, "all three grades decided", _is_decided),
+        _at_least(20, "an interval of c narrower than 0.2", _is_narrow),
+        Claim(item="the answer is the one known beforehand", statistic=right, every=True),
+        Claim(item="nothing learned: neither rich nor lazy", statistic=neither, every=True),
+        Claim(item="lower end of c at alpha = 0.25", statistic=low, above=LEAVES),
+        Claim(item="upper end of c at alpha = 256", statistic=high, below=FOLLOWS),
+        Claim(item="c falls as alpha grows", statistic=_falls, every=True),
+    ]
+
+
+# --- report -------------------------------------------------------------------------------------
+
+
+def _table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the answers, a row a task."""
+
+    def cells(row: pd.Series) -> dict[str, str]:
+        task, found = TASKS[row["task"]], {}
+        alpha = "" if task.output_scale is None else f", alpha {task.output_scale:g}"
+        for question, form in (("dynamics", ".2f"), ("features", "+.1f"), ("gain", "+.1f")):
+            number, low, high = (row.get(question + end, np.nan) for end in _ENDS)
+            interval = f"{number:{form}} ({low:{form}} to {high:{form}})"
+            found[question] = f"{interval} {row.get(f'{question}_grade', '')}"
+        return {
+            "data": task.examples,
+            "network": f"{task.network}, {LABELS[task.parameterization]}{alpha}",
+            "expected": task.expected,
+            "c": found["dynamics"],
+            "features (points)": found["features"],
+            "gain (points)": found["gain"],
+            "answer": row["answer"].partition(":")[0],  # a sentence repeats the grades
+            "took": duration(row["seconds"]),
+        }
+
+    return pd.DataFrame(cells(row) for _, row in rows.iterrows())
+
+
+def draw_calibration(rows: pd.DataFrame) -> Any:
+    """Draws c on digits against the output scale, with 95 % intervals over seeds."""
+    found = rows.set_index("task").reindex(list(CALIBRATION.values()))
+    c, low, high = (found[f"dynamics{end}"].astype(float) for end in _ENDS)
+    figure, ((axis,),) = subplots(1, 1, 4.5, 3.2)
+    axis.errorbar(list(CALIBRATION), c, yerr=[c - low, high - c], fmt="o-", capsize=3)
+    for cut in (FOLLOWS, LEAVES):
+        axis.axhline(cut, color="0.6", lw=1, ls="--")
+    axis.set(xscale="log", xlabel="output scale alpha", ylabel="c", ylim=(0, None))
+    return figure
+
+
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the table of answers, claims and the figure."""
+    del workdir  # everything is in the results
+    runs = Runs.of(SETTINGS.sweep(config), results)
+    rows = runs.finished
+    drawn = set(CALIBRATION.values()) <= {*rows["task"]}
+    return Report(
+        title=config.title,
+        tables=[("Answers", _table(rows))],
+        claims=decide_all(make_claims(), runs),
+        figures={"calibration": functools.partial(draw_calibration, rows)} if drawn else {},
+        notes=[
+            f"Budget of a task: {config.minutes:g} minutes. Expected: the word, or that the "
+            "network follows or leaves its linearisation, or neither rich nor lazy. Intervals "
+            "are of 95 %, over seeds, and of differences over test examples too."
+        ],
+    )
+
+
+EXPERIMENT = Experiment(load=load, run=run, report=make_report)

@@ -1,0 +1,166 @@
+"""The collection of networks and tasks: its data, its runs, and the claims on its answers."""
+
+from collections import Counter
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from small_sweeps import maker, swept
+
+from lsa_jax.data import images
+from lsa_jax.experiments.lazy_rich.collection import experiment, tasks
+from lsa_jax.experiments.lazy_rich.collection.settings import (
+    CALIBRATION,
+    COLLECTION,
+    SETTINGS,
+    TASKS,
+    Task,
+)
+from lsa_jax.models.model import ExampleShape
+
+SMALL = {"seeds": 2, "folds": 1, "examples": 120, "epochs": 2}
+make = maker(SETTINGS, SMALL)
+
+
+def examples(name, found=None):
+    return tasks.examples(name, found or {}, Task(name).source, 3000)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return {"digits": images.load("digits")}
+
+
+def test_made_targets_are_the_stated_functions_of_their_inputs():
+    x, y = examples("first of tokens")
+    assert x.dtype.kind == "i" and (y == x[:, 0]).all()
+    x, y = examples("majority of tokens")
+    for tokens, label in zip(x.tolist(), y, strict=True):
+        count = Counter(tokens)
+        assert count[label] == max(count.values())
+    x, y = examples("product of signs")
+    assert set(np.unique(x)) == {-1.0, 1.0}
+    assert ((x[:, 0] == x[:, 1]) == (y == 1)).all() and 0.45 < y.mean() < 0.55
+    x, y = examples("teacher")  # no linear function
+    assert 0.3 < np.corrcoef(x @ np.linalg.lstsq(x, y, rcond=None)[0], y)[0, 1] < 0.95
+    x, y = examples("random targets")
+    assert abs(np.corrcoef(x @ np.linalg.lstsq(x, y, rcond=None)[0], y)[0, 1]) < 0.2
+    for table in ("diabetes", "breast cancer", "wine"):
+        x, _ = examples(table)
+        assert np.allclose(x.mean(0), 0, atol=1e-5) and np.allclose(x.std(0), 1, atol=1e-5)
+
+
+def test_digits_keep_their_labels_in_noise_and_lose_them_where_they_are_random(digits):
+    x, y = examples("digits", digits)
+    frames, labels = examples("digits in noise", digits)
+    assert (labels == y).all() and frames.shape == (1797, 16, 16, 1)
+    windows = np.lib.stride_tricks.sliding_window_view(frames[:20, :, :, 0], (8, 8), (1, 2))
+    there = (windows == x[:20, None, None, :, :, 0]).all((3, 4)).sum((1, 2))
+    assert (there == 1).all()
+    assert frames[:, 0, 0].std() == pytest.approx(1, abs=0.1)
+    shuffled = examples("digits, random labels", digits)[1]
+    assert (np.bincount(shuffled) == np.bincount(y)).all() and (shuffled == y).mean() < 0.2
+
+
+@pytest.mark.parametrize("name", ["digits_mlp_mup", "animals_cnn_mup"])
+def test_networks_in_mup_are_trained_with_its_rates(name):
+    model, shape = tasks.network(TASKS[name], 2), (16, 16, 1)
+    params = model.init(jax.random.key(0), shape)
+    optimizer = tasks.optimizer(model, shape)
+    updates, _ = optimizer.update(jax.tree.map(jnp.ones_like, params), optimizer.init(params))
+    rates = [-float(leaf.mean()) for leaf in jax.tree.leaves(updates)]
+    assert min(rates) == pytest.approx(5e-4, rel=1e-3)  # of last weights, at twice the width
+    assert max(rates) == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_every_network_takes_its_examples(digits):
+    shapes = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3), "folder": (32, 32, 3)}
+    for task in TASKS.values():
+        if task.source in shapes:
+            x = np.zeros((2, *shapes[task.source]), np.float32)
+        else:
+            x, _ = tasks.examples(task.examples, digits, task.source, 3000)
+        model = tasks.network(task, 3)
+        params = model.init(jax.random.key(0), ExampleShape.of(x))
+        assert model.apply(params, x[:2]).shape == (2, 3)
+
+
+def test_a_sweep_has_a_row_a_task_and_its_history(tmp_path):
+    names = ("digits_linearized", "teacher_small_alpha")
+    config, points = make(sweep__task=names)
+    found = swept(config, points, tmp_path).set_index("task")
+    assert found.loc["digits_linearized", "dynamics"] == pytest.approx(0, abs=1e-5)
+    assert found.loc["digits_linearized", "dynamics_grade"] == "follows"
+    assert found.loc["teacher_small_alpha", "dynamics"] > 1e-3
+    assert (found[["seeds", "folds", "examples", "epochs"]] == list(SMALL.values())).all(axis=None)
+    report = experiment.make_report(config, found.reset_index(), Path())
+    assert len(report.tables[0][1]) == 2 and not report.figures
+    assert {row.status for row in report.claims[:2]} == {"condition not met"}
+
+
+def answers(**changed):
+    """Returns results of all tasks that support every claim, with changes by task."""
+    rows = []
+    for name, task in TASKS.items():
+        c = {"leaves": 0.7, "rich": 0.7, "follows": 0.05}.get(task.expected, 0.3)
+        c = (
+            0.7 / (1 + list(CALIBRATION.values()).index(name)) ** 1.3
+            if name in CALIBRATION.values()
+            else c
+        )
+        word = "rich" if task.expected == "rich" else "neither lazy nor rich: ..."
+        grade = "leaves" if c > 0.5 else "follows" if c < 0.1 else "between"
+        row = {"task": name, "answer": word, "margin": 2.0, "status": "ok", "seconds": 1.0}
+        row |= {"dynamics": c, "dynamics_low": c - 0.02, "dynamics_high": c + 0.02}
+        row |= {"dynamics_grade": grade, "features_grade": "equal", "gain_grade": "equal"}
+        for question in ("features", "gain"):
+            row |= {question: 0.0, f"{question}_low": -1.0, f"{question}_high": 1.0}
+        rows.append(row | changed.get(name, {}))
+    return pd.DataFrame(rows)
+
+
+def statuses(rows):
+    config = SETTINGS.default_config()
+    report = experiment.make_report(config, rows, Path())
+    return {row.item: row.status for row in report.claims}
+
+
+def changes(names, **columns):
+    return {name: columns for name in names}
+
+
+@pytest.mark.parametrize(
+    ("item", "least", "worst"),
+    [
+        ("grades decided", changes(list(COLLECTION)[:6], gain_grade="undecided"), 6),
+        ("narrower", changes(list(COLLECTION)[:4], dynamics_low=0.0, dynamics_high=0.8), 4),
+    ],
+)
+def test_a_quarter_may_be_undecided_and_four_intervals_wide(item, least, worst):
+    (name,) = (found for found in statuses(answers()) if item in found)
+    assert statuses(answers(**least))[name] == "shown"
+    (_, columns), *_ = least.items()
+    one_more = changes(list(COLLECTION)[: worst + 1], **columns)
+    assert statuses(answers(**one_more))[name] == "not shown"
+
+
+@pytest.mark.parametrize(
+    ("item", "changed"),
+    [
+        ("known beforehand", changes(["parity_small_alpha"], answer="rich features without gain")),
+        ("known beforehand", changes(["wine_large_alpha"], dynamics_grade="undecided")),
+        ("nothing learned", changes(["noise_random_targets"], answer="lazy")),
+        ("lower end", changes(["digits_small_alpha"], dynamics_low=0.45)),
+        ("upper end", changes(["digits_large_alpha"], dynamics_high=0.12)),
+        ("falls", changes(["digits_alpha_16"], dynamics=0.6)),
+    ],
+)
+def test_a_wrong_answer_is_seen(item, changed):
+    right = statuses(answers())
+    (name,) = (found for found in right if item in found)
+    assert set(right.values()) == {"shown"}
+    wrong = statuses(answers(**changed))
+    assert wrong.pop(name) == "not shown" and set(wrong.values()) == {"shown"}
