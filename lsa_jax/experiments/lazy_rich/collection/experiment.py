@@ -215,7 +215,7 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
         claims=decide_all(make_claims(), runs),
         figures={"calibration": functools.partial(draw_calibration, rows)} if drawn else {},
         notes=[
-            f"Budget of a task: {config.minutes:g} minutes. Expected: the word, or that the "
+            f"Budget of a task in minutes: {config.minutes:g}. Expected: the word, or that the "
             "network follows or leaves its linearisation, or neither rich nor lazy. Intervals "
             "are of 95 %, over seeds, and of differences over test examples too."
         ],
