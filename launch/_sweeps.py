@@ -115,7 +115,7 @@ def _costs(groups: Sequence[Group]) -> list[float]:
 
 
 def tasks(groups: Sequence[Group], size: int) -> list[list[Group]]:
-    """Cuts groups into tasks of about equal cost, `size` groups each on average.
+    """Cuts groups into tasks, each of about the cost of `size` average groups.
 
     Neighbours stay together, as they often have the same compiled programs. The costliest task
     comes first.
