@@ -41,8 +41,8 @@ class _PathParser(flags.ArgumentParser):
 
 
 def define_path(name: str, default: str | None, text: str) -> flags.FlagHolder[str | None]:
-    """Defines a flag that takes a file or a folder."""
-    return flags.DEFINE(_PathParser(), name, default, text)
+    """Defines a flag that takes a path; of two commands in a process the last one counts."""
+    return flags.DEFINE(_PathParser(), name, default, text, allow_override=True)
 
 
 class _PathsParser(flags.ListParser):

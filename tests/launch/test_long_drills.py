@@ -57,6 +57,9 @@ def _left(workdir):
 FAMILIES = {
     **{f"lazy_rich/{n}": f"lazy_rich/{n}" for n in ("coordinate_check", "dial", "papers")},
     "lazy_rich/learning_rates": "lazy_rich/learning_rates",
+    "lazy_rich/collection": "lazy_rich/collection",
+    "theory/learning_curves": "theory/learning_curves",
+    "theory/laws": "theory/sharpness",
     "lsa/activation_sparsity": "lsa/fig2_sparsity",
     "transformers": "transformers/fig4_1",
     "feature_learning/learning": "feature_learning/table1",
