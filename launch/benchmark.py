@@ -31,7 +31,9 @@ from lsa_jax.errors import InputError
 _SUITES = tuple(WORKS)
 _SUITE = flags.DEFINE_enum("suite", None, _SUITES, "Works to time.")
 _JSON = _cli.define_path("json", None, "File to write the rows to, as a list of objects.")
-_HISTORY = _cli.define_path("history", None, "CSV file to add the rows to; a figure lies beside.")
+_HISTORY = _cli.define_path(
+    "history", None, "CSV file for the rows; a figure is written next to it."
+)
 _QUICK = flags.DEFINE_bool("quick", False, "Tiny sizes, to see that everything runs.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Turns of each.", lower_bound=1)
 _ONLY = flags.DEFINE_string("only", None, "Only works whose name holds this.")

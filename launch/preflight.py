@@ -14,7 +14,7 @@ of products, exchanges between devices. JAX uses three quarters of a GPU's memor
 XLA_CLIENT_MEM_FRACTION. Then the host's work, and the likely time of an epoch, a run and the sweep
 at a share of the roofline's rate: --efficiency, which is assumed, or with --calibrate=FILE the
 share that programs reached on such a machine (launch.benchmark or launch.doctor --json=FILE). A
-CPU's rates are those that doctor measured on it. Exit status: 0, it fits; 1, it does not; 2, a
+CPU's rates are measured by launch.doctor on it. Exit status: 0, it fits; 1, it does not; 2, a
 mistake in the input.
 """
 

@@ -51,7 +51,7 @@ class Finding(NamedTuple):
 
     Attributes:
         good: whether it passed.
-        words: what was measured, in a line.
+        words: the measurement, in a line.
         numbers: the same for programs; plain JSON values.
         name: of the check.
         remedy: advice where it failed, else empty.

@@ -49,7 +49,7 @@ def measure_fields(names: Iterable[str] = OF_NETWORKS, why: str = "") -> dict[st
     Its report then has their courses and their cost; see `reporting.curves`.
 
     Args:
-        names: what its networks can be measured for: `NAMES` where `training.train` trains them,
+        names: the measures of its networks: `NAMES` where `training.train` trains them,
             `OF_ANY` without dense layers. `OF_WEIGHTS` alone takes no examples, so that there is no
             field for their number.
         why: why there is no more to measure; it is said to who asks for more.

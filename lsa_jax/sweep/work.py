@@ -61,7 +61,7 @@ def run(
         shown: whether progress is printed.
 
     Returns:
-        How many of the runs failed; None where another process holds a group, unless it waits.
+        The number of failed runs; None where another process holds a group, unless it waits.
 
     Raises:
         InputError: there is no such group, data are missing, or another process holds a group.

@@ -58,7 +58,7 @@ def largest_eigenvalue(
         raise NumericalError(f"Lanczos on the Hessian: {error}") from None
 
 
-# Products of float32 have seven digits, of which Lanczos needs some.
+# Products of float32 have seven digits; Lanczos loses some of them.
 _TOLERANCE = 1e-4
 
 
@@ -77,7 +77,7 @@ def sharpness(
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`.
         params: where to differentiate.
-        inputs: the examples, all of which are differentiated at once.
+        inputs: the examples; the gradient is taken of all at once.
         targets: theirs, as the loss takes them.
         loss: `(outputs, targets) -> [n]`, such as `training.softmax_cross_entropy`.
 

@@ -61,7 +61,7 @@ class Family(NamedTuple):
 def make_families(
     config: ml_collections.ConfigDict, fine: pd.DataFrame, workdir: Path
 ) -> list[Family]:
-    """Returns the families of at least three of the points, none of which has failed."""
+    """Returns the families of three or more points without a failed one."""
     families = []
     for (kind, schedule, seed), rows in fine.groupby(["kind", "schedule", "seed"], sort=False):
         if len(rows) < 3:

@@ -87,7 +87,7 @@ def _series(config: Config, resnet: bool | None = None) -> list[dict[str, str]]:
 
 
 def _chosen(config: Config, looks: int = 1) -> dict[str, int]:
-    """Returns the number of candidates and looks at each, of which the best error counts."""
+    """Returns the number of searched settings; the least test error over them counts."""
     search = config.search
     return {"chosen": looks * len(search.learning_rates) * len(search.weight_decays)}
 
