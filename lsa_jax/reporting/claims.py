@@ -83,7 +83,8 @@ class Claim:
         conditions: under which the claim is decided.
         primary: whether it is one of the work's main claims.
         ours: words in place of our number, computed from the runs.
-        digits: decimal places of our number; on a logarithmic scale it has 4 significant ones.
+        digits: decimal places of our number, more where its interval is narrower; on a logarithmic
+            scale it has 4 significant ones.
     """
 
     item: str
@@ -251,7 +252,10 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
     if not (sample.exact or np.isnan(low)):
         limits = tuple(np.clip(back([low, high]), *sample.bounds).tolist())
     ours = float(back(mean))
-    ours = float(f"{ours:.4g}") if sample.scale == "log" else round(ours, claim.digits)
+    # As many places as the interval's width has: a number is shown inside of its interval.
+    width = limits[1] - limits[0] if limits else 0.0
+    fine = -math.floor(math.log10(width)) if 0 < width < math.inf else claim.digits
+    ours = float(f"{ours:.4g}") if sample.scale == "log" else round(ours, max(claim.digits, fine))
     return _row(claim, ours, spread, status, limits, note, p)
 
 

@@ -334,3 +334,10 @@ def test_a_misspelt_column_or_setting_is_an_error_and_not_a_claim_that_was_not_r
         decide(Claim(item="", statistic=statistic), Runs.of([{"seed": 0}], rows))
     row = decide(Claim(item="", statistic=value("losss")), Runs.of([{"seed": 0}], rows[:0]))
     assert row.status == "not run"
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 2.3e-6])
+def test_a_number_lies_in_its_interval_whatever_its_size(size):
+    rows = pd.DataFrame({"seed": range(4), "loss": size * np.array([0.99, 1.0, 1.01, 1.0])})
+    row = decide(Claim(item="", statistic=value("loss"), above=0.0, digits=2), Runs.of([], rows))
+    assert row.low <= row.ours <= row.high
