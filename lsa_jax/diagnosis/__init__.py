@@ -20,7 +20,7 @@ import optax
 import pandas as pd
 from jaxtyping import Array, Key
 
-from lsa_jax import arrays
+from lsa_jax import arrays, training
 from lsa_jax.checks import Kind, integer, number, optional, require
 from lsa_jax.diagnosis import runs as running
 from lsa_jax.diagnosis import sizes as sizing
@@ -192,7 +192,8 @@ def diagnose(
             are right (R^2 of 0.99).
         measured_examples: training examples that the kernel's change is measured on.
         batch_size: examples a step.
-        optimizer: None is Adam with a peak rate of 1e-3 and a cosine's half.
+        optimizer: None is Adam with a peak rate of 1e-3 and a cosine's half, times the model's own
+            `rate_factors` (of muP).
         progress: whether to print the task, the sizes, the expected time and a progress bar.
 
     Raises:
@@ -222,6 +223,7 @@ def diagnose(
         trained = 0.0 if known else 100 * expected[0] / sum(expected)
         pairs, course, done = [known], pd.DataFrame(), None
         if not known:
+            steps = sizes.epochs * -(-len(parts[0].rows) // batch_size)
             pairs, course, done = running.train(
                 jax.random.split(key_seeds, sizes.seeds),
                 model,
@@ -229,7 +231,7 @@ def diagnose(
                 parts,
                 epochs=sizes.epochs,
                 batch_size=batch_size,
-                optimizer=optimizer or _adam(sizes.epochs, len(parts[0].rows), batch_size),
+                optimizer=optimizer or _adam(model, task, steps),
                 fit=FITTED,
                 progress=lambda share: bar.advance_to(trained * share, "training"),
             )
@@ -335,10 +337,12 @@ def _pairs(params: Any, model: Model, task: Task) -> list[Pair]:
     return [Pair(*(params_of(model, one, example) for one in pair)) for pair in pairs]
 
 
-def _adam(epochs: int, num_train: int, batch_size: int) -> optax.GradientTransformation:
-    steps = epochs * -(-num_train // batch_size)
+def _adam(model: Model, task: Task, steps: int) -> optax.GradientTransformation:
+    shape = tuple(ExampleShape.of(task.train.inputs))
+    factors = model.rate_factors and jax.tree.map(float, model.rate_factors(shape, "adam"))
     warmup = max(1, round(_WARMUP * steps))
-    return optax.adam(optax.warmup_cosine_decay_schedule(0.0, 1e-3, warmup, max(steps, warmup + 1)))
+    rate = optax.warmup_cosine_decay_schedule(0.0, 1e-3, warmup, max(steps, warmup + 1))
+    return training.make_optimizer("adam", rate, rate_factors=factors)
 
 
 def _answer(task: Task, found: Runs, epochs: int | None, sizes: Sizes, notes: list[str]) -> Answer:

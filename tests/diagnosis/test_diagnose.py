@@ -272,6 +272,22 @@ def test_fine_tuning_of_the_head_alone_is_linear_and_of_all_layers_is_not():
     assert all(one.rows["test_accuracy"].iloc[0] > 0.8 for one in found)
 
 
+def test_a_network_is_trained_at_rates_of_its_own():
+    """With a rate of 0 below the head it moves linearly, as in fine-tuning the head alone."""
+
+    def of_head(shape, optimizer):
+        return {"w": 0.0, "a": 1.0}
+
+    train, tested = digits(range(5))
+    model = models.Model(*network(64, outputs=5), None)
+    sizes = {"examples": 200, "epochs": 20, "seeds": 2, "folds": 1, "measured_examples": 16}
+    for factors, at_most in ((of_head, 1e-5), (None, np.inf)):
+        own = model._replace(rate_factors=factors)
+        found = lsa_jax.diagnose(own, train, tested, **sizes, progress=False)
+        assert found.answer.grades[0].number < at_most
+    assert found.answer.grades[0].number > 1e-2
+
+
 def test_c_falls_with_the_output_scale_from_above_a_half_to_below_a_tenth_on_digits():
     """At an output scale of infinity the network is linear, and c is 0 to rounding."""
     (x, y), (tested, _) = digits(range(10))

@@ -67,7 +67,6 @@ def run(
         x,
         y,
         minutes=config.minutes,
-        optimizer=tasks.optimizer(model, x.shape[1:]),
         progress=False,
         **{name: config[name] for name in ("seeds", "folds", "examples", "epochs")},
     )

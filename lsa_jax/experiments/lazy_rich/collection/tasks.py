@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
-import optax
 import sklearn.datasets
 from flax import linen
 from jaxtyping import Array, Float, Int, Shaped
 
-from lsa_jax import models, training
+from lsa_jax import models
 from lsa_jax.data import ImageSet, task_view
 from lsa_jax.experiments.lazy_rich.collection.settings import Task
 from lsa_jax.models.any_library import as_model
@@ -25,7 +23,6 @@ _TABLES = {
     "wine": sklearn.datasets.load_wine,
 }
 _TOKENS, _LENGTH = 4, 12  # different tokens, and tokens a sequence
-_RATE = 1e-3  # of Adam in muP at the base's width, as everywhere else
 
 
 def examples(name: str, images: Mapping[str, ImageSet], source: str, num_images: int) -> Pair:
@@ -129,11 +126,3 @@ def network(task: Task, outputs: int) -> Model:
         sizes = {"widths": (128 // wider,)} if task.network == "MLP" else {"channels": (16, 32)}
         model = make(wider, outputs, parameterization=task.parameterization, **sizes)
     return model if task.output_scale is None else models.scaled(model, task.output_scale)
-
-
-def optimizer(model: Model, shape: tuple[int, ...]) -> optax.GradientTransformation | None:
-    """Returns Adam with the rates of muP; None, the default of `diagnose`, of other networks."""
-    if model.rate_factors is None:
-        return None
-    factors = jax.tree.map(float, model.rate_factors(shape, "adam"))
-    return training.make_optimizer("adam", _RATE, rate_factors=factors)
