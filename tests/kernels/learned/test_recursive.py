@@ -93,30 +93,6 @@ def test_patches_of_a_convolution_learn_where_the_signal_is(key):
     assert np.argmax(np.diagonal(found.transforms[-1])) == 4
 
 
-def test_further_updates_and_machines_compile_nothing(key, tmp_path, caplog):
-    layers = models.Conv(4, (3, 3), (2, 2), "VALID"), models.Relu(), models.Flatten()
-    kernel = models.network([*layers, models.Dense(1)]).kernel
-    x = np.array(jax.random.normal(key, (4, 60, 6, 6, 1)))
-
-    def matrix(number):
-        transformed = kernel.transformed(np.eye(9) + number * np.eye(9, k=1))
-        return transformed, kernels.gram(transformed, x[0], x[number, :20])
-
-    def learn(number, updates):
-        settings = {"size": 9, "updates": updates, "directory": tmp_path / str(number)}
-        data = x[number], x[number, :, 2, 2], None
-        return machine(data, kernel=kernel.transformed, **settings).transforms
-
-    with jax.log_compiles():
-        for number, updates in enumerate((1, 3, 2)):
-            transformed, found = matrix(number)
-            assert np.diff(learn(number, updates), axis=0).any((1, 2)).all()
-            compiled = [line for line in caplog.messages if "XLA compilation of" in line]
-            assert bool(compiled) == (number == 0)
-            caplog.clear()
-    np.testing.assert_allclose(found, transformed(x[0], x[number, :20]), rtol=1e-5)
-
-
 class _Killed(Exception):
     pass
 

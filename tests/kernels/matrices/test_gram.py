@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lsa_jax import models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import Workers, empirical_ntk, finite_kernel, gram
-from lsa_jax.kernels.matrices import memory, progress
+from lsa_jax.kernels.matrices import progress
 
 # Most properties need one device, which compiles and runs fastest.
 ONE = jax.devices()[:1]
@@ -116,24 +116,6 @@ def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
     memory = jax.jit(_sorted_features).lower(*blocks).compile().memory_analysis()
     assert memory.temp_size_in_bytes + memory.output_size_in_bytes < limit
     np.testing.assert_allclose(matrix, _sorted_features(x1, x2), rtol=1e-4, atol=1e-4)
-
-
-def test_the_tile_follows_the_free_memory_and_threads_share_a_limit(monkeypatch):
-    recording, shapes = _recorded(_sorted_features)
-    for devices in ONE, ONE * 4:
-        gram(recording, _points(64), memory_limit=4e5, workers=Workers(devices))
-    assert shapes[-1] < shapes[0]
-    monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
-    recording, shapes = _recorded(_sorted_features)
-    gram(recording, _points(64), workers=Workers(ONE))
-    assert shapes[0] == (64, 64) and shapes[-1] < (32, 32)
-
-    def never(x1, x2):
-        raise AssertionError("the kernel was traced")
-
-    monkeypatch.setattr(memory, "host_available", lambda: 1e6)
-    with pytest.raises(InputError, match=r"1.44e\+06 bytes, and 1e\+06"):
-        gram(never, _points(600))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

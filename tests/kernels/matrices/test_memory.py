@@ -102,22 +102,6 @@ def test_the_smallest_limit_of_all_groups_around_a_process_counts(own, names, gr
     assert memory.host_available() == 8000
 
 
-def test_without_a_limit_a_process_has_all_free_memory(groups):
-    groups("0::/job\n", {"job": "max"})
-    assert memory.host_available() == 1e15
-
-
-@pytest.mark.parametrize(
-    "limit, cores, threads",
-    [(None, 4, 4), (None, 64, 10), (2.5e8, 4, 2), (2e8, 4, 2), (1e4, 4, 1)],
-)
-def test_a_cpu_has_a_thread_for_each_core_while_memory_is_enough(
-    limit, cores, threads, monkeypatch
-):
-    monkeypatch.setattr(memory, "count_cores", lambda: cores)
-    assert memory.num_threads(limit) == threads
-
-
 @pytest.mark.parametrize(
     "at_most, needed, refused",
     [(1000, 2000, False), (1001, 1000, False), (1001, 1001, True), (math.inf, 5000, True)],
@@ -135,13 +119,6 @@ def test_a_call_is_refused_by_its_needs_which_are_computed_where_it_may_not_fit(
     with pytest.raises(InputError, match="fewer") if refused else contextlib.nullcontext():
         memory.check_fits_device("the kernel", float(at_most), work_out, "fewer examples")
     assert len(computed) == (at_most > 1000)
-
-
-def test_a_matrix_that_just_fits_the_memory_is_accepted(monkeypatch):
-    monkeypatch.setattr(memory, "host_available", lambda: 1600.0)
-    memory.check_fits_host((20, 20), 1600.0)
-    with pytest.raises(InputError):
-        memory.check_fits_host((20, 20), 1601.0)
 
 
 def test_a_file_that_is_there_holds_its_blocks_already(tmp_path, monkeypatch):

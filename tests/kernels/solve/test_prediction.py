@@ -80,16 +80,6 @@ def test_flat_spectra_have_closed_forms(pool):
         assert with_ridge.train[0] == pytest.approx((d / (n * kappa)) ** 2 * error)
 
 
-def test_one_mode_has_its_closed_form():
-    # l = 1: k solves 1 / (1 + k) + d / k = n.
-    n, d = 5, 2.0
-    kappa = (1 + d - n + np.sqrt((1 + d - n) ** 2 + 4 * n * d)) / (2 * n)
-    curve = predict_learning_curve(np.ones(1), np.array([[3.0]]), [n], d)
-    learned = 1 / (1 + kappa)
-    assert curve.learnabilities[0, 0] == pytest.approx(learned)
-    assert curve.test[0] == pytest.approx(n / (n - learned**2) * (1 - learned) ** 2 * 9)
-
-
 def test_limits_of_numbers_of_examples_and_ridges():
     many = predict_learning_curve(EIGENVALUES, COEFFICIENTS, [10, 10**6, 10**8], 1e-3)
     assert np.all(np.diff(many.test) < 0) and many.test[-1] < 1e-6
