@@ -1,7 +1,5 @@
 """The row of a contest has its rates, differences and memory."""
 
-import ctypes
-import itertools
 import time
 
 import jax
@@ -54,19 +52,6 @@ def test_the_peak_is_that_of_each_run():
     assert row["peer_peak_mb"] is None or 60 < row["peer_peak_mb"] < 120
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="not glibc")
-def test_memory_that_an_earlier_run_has_freed_counts_in_the_next_one():
-    kept = []
-
-    def in_pieces():
-        pieces = [np.ones(10**4) for _ in range(1000)]  # 80 MB
-        kept.append(np.ones(10**4))  # above them, so that they are not given back when freed
-        return float(sum(piece.sum() for piece in pieces))
-
-    row = measure(Contest("sum", "1", 1, in_pieces, "none", {"none": _takes(0, 1e7)}), 1)
-    assert row["ours_peak_mb"] is None or 60 < row["ours_peak_mb"] < 120
-
-
 def test_results_that_are_not_finite_do_not_count():
     with pytest.raises(NumericalError, match="nothing: the results are not all finite"):
         contest = Contest("nothing", "1", 1, _takes(0, np.nan), "peer", {"p": _takes(0, 1.0)})
@@ -92,9 +77,3 @@ def test_both_sides_of_a_contest_compute_the_same(work):
         assert measure(contest, 1)["max_rel_diff"] < 1e-3
     finally:
         jax.config.update("jax_disable_most_optimizations", False)
-
-
-def test_every_contest_of_infinite_kernels_has_a_peer():
-    full = kernels.contests(quick=False)
-    infinite = list(itertools.takewhile(lambda contest: "infinite" in contest.work, full))
-    assert len(infinite) == 12 and all(contest.peers for contest in infinite)

@@ -119,19 +119,6 @@ def test_pixels_are_those_that_were_saved(kind, reader, tmp_path):
     np.testing.assert_allclose(READERS[reader](path), expected, atol=1.01 / 255)
 
 
-@pytest.mark.parametrize("suffix", ["JPEG", "webp", "jp2"])
-@pytest.mark.parametrize("reader", READERS)
-def test_compressed_pictures_are_as_pillow_has_them(suffix, reader, tmp_path):
-    if f".{suffix.lower()}" not in Image.registered_extensions():
-        pytest.skip("Pillow was built without it")
-    path = tmp_path / "set" / "a" / f"x.{suffix}"
-    path.parent.mkdir(parents=True)
-    Image.fromarray(noise()).save(path)
-    with Image.open(path) as image:
-        expected = np.asarray(image.convert("RGB")) / 255
-    np.testing.assert_allclose(READERS[reader](path), expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("suffix", ["jpg", "png"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("reader", READERS)
@@ -234,15 +221,6 @@ def test_what_may_be_a_split_is_no_class(case, tmp_path):
     assert "\n" not in str(refused.value)
 
 
-def test_a_validation_split_beside_a_test_set_is_left_out_and_counted(tmp_path):
-    for seed, part in enumerate(("train", "val", "test")):
-        add(tmp_path / "set", *names(f"{part}/{{}}", 3), start=100 * seed)
-    add(tmp_path / "set", "pred/0.png")
-    with pytest.warns(PictureWarning, match="1 in pred, 6 in val"):
-        image_set = data.load("set", tmp_path)
-    assert len(image_set.train.targets) == len(image_set.test.targets) == 6
-
-
 # Files that are left out.
 
 
@@ -260,20 +238,6 @@ def test_files_of_systems_are_no_pictures(tmp_path):
 
 def photographs(tmp_path):
     return data.photographs(tmp_path / "set", SIDE)
-
-
-def test_pictures_that_cannot_be_read_are_counted_by_suffix(tmp_path):
-    add(tmp_path / "set", *names("{}", 5))
-    (tmp_path / "set/bird").mkdir()
-    for name in ("cat/x.heic", "cat/y.HEIC", "dog/z.cr2", "dog/0123", "dog/a.eps"):
-        (tmp_path / "set" / name).write_bytes(b"x")
-    with pytest.warns(PictureWarning, match="1 .cr2, 1 .eps, 2 .heic, 1 no suffix.*without.*bird"):
-        assert data.load("set", tmp_path).class_names == CLASSES
-    with pytest.warns(PictureWarning, match="1 .cr2, 1 .eps, 2 .heic, 1 no suffix"):
-        assert len(photographs(tmp_path)) == 10
-    (tmp_path / "set/bird/0.heic").write_bytes(b"x")
-    with pytest.raises(InputError, match="set/bird has no picture that can be read .1 .heic"):
-        data.load("set", tmp_path)
 
 
 # Links.

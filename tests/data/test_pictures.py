@@ -33,50 +33,6 @@ def test_photograph_of_the_right_height_is_only_cut_at_the_centre(height, width,
     np.testing.assert_array_equal(photographs(tmp_path, 8)[0], expected)
 
 
-def test_large_jpeg_keeps_its_layout(tmp_path):
-    # Left half dark, right half bright, with margins that the centre square leaves out.
-    pixels = np.zeros((400, 1000, 3), np.uint8)
-    pixels[:, 500:] = 255
-    pixels[:, :300] = 255
-    pixels[:, 700:] = 0
-    save(tmp_path / "a.jpg", pixels)
-    square = photographs(tmp_path, 20)[0]
-    # Decoded at an eighth, a column at each edge is mixed with its outside.
-    assert square[:, 1:9].max() < 0.05
-    assert square[:, 11:19].min() > 0.95
-
-
-def test_shrinking_averages(tmp_path):
-    pixels = np.indices((64, 64)).sum(0)[..., None] % 2 * 255  # a chessboard of single pixels
-    save(tmp_path / "a.png", np.repeat(pixels, 3, 2).astype(np.uint8))
-    np.testing.assert_allclose(photographs(tmp_path, 8), 0.5, atol=0.02)
-
-
-BAD_PICTURE = {
-    "not a picture": b"<html>",
-    "PNG signature alone": b"\x89PNG\r\n\x1a\n",
-}
-
-
-@pytest.mark.parametrize("case", BAD_PICTURE)
-def test_unreadable_photograph_is_named(case, tmp_path):
-    for i in range(5):
-        save(tmp_path / f"{i}.png", noise(4, 4))
-    path = tmp_path / "3.png"
-    path.write_bytes(BAD_PICTURE[case])
-    with pytest.raises(InputError, match=f"{path} cannot be read as a picture"):
-        photographs(tmp_path, 4)
-
-
-def test_wrong_photograph_folders_and_sizes_are_refused(tmp_path):
-    with pytest.raises(InputError, match=f"{tmp_path / 'none'} is not a folder"):
-        photographs(tmp_path / "none", 8)
-    with pytest.raises(InputError, match=f"{tmp_path} holds no pictures; expected .*.jpg"):
-        photographs(tmp_path, 8)
-    with pytest.raises(InputError, match="size is 0; accepted: 1"):
-        photographs(tmp_path, 0)
-
-
 # Folders of classes.
 
 

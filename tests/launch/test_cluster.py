@@ -100,6 +100,7 @@ def test_killed_workers_and_commands_and_two_commands_at_once_change_no_bit(
     assert (workdir / "report.md").exists() and not list(workdir.rglob("*.partial"))
 
 
+@pytest.mark.slow
 def test_a_cluster_of_this_machine_runs_several_sweeps_with_one_report(tmp_path):
     lines = tmp_path / "many.txt"
     kernel = '--config.sweep.learner="(\'ntk_infinite\',)" --config.sweep.seed="(0,)"'

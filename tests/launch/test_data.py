@@ -7,7 +7,7 @@ import pytest
 import scipy.io
 
 from launch import data
-from lsa_jax.data import downloads, images
+from lsa_jax.data import downloads
 from lsa_jax.errors import InputError
 
 
@@ -79,7 +79,3 @@ def test_damaged_data_are_refused_and_left_alone(run, fetched, refused, tmp_path
         run(tmp_path)
     assert path.read_bytes() == b"damaged" and not fetched
     assert str(path) in refused("data", "--dataset=svhn", f"--data_dir={tmp_path}")
-
-
-def test_every_published_set_can_be_fetched():
-    assert data._NAMES == images.NAMES

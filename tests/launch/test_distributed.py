@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -163,20 +162,3 @@ def test_a_port_or_place_that_is_taken_and_wrong_devices_are_refused(given, monk
     for wrong in ("all", "0;1", "0,-1"):
         monkeypatch.setenv("JAX_LOCAL_DEVICE_IDS", wrong)
         refused("JAX_LOCAL_DEVICE_IDS is .*such as 0,1", "localhost:1", 1)
-
-
-def test_a_file_that_a_process_is_refused_costs_one_line(given, monkeypatch, capsys):
-    monkeypatch.setattr(_joining, "connect", lambda *where: SimpleNamespace(is_first=True, index=0))
-    monkeypatch.setattr(_distributed, "_LAST", 0.0)
-    monkeypatch.setattr(os, "_exit", sys.exit)
-    with given(distributed=True), pytest.raises(SystemExit) as ended, _distributed.joined():
-        open("nowhere/file")  # noqa: SIM115
-    assert ended.value.code == 2
-    line = capsys.readouterr().err
-    assert line.startswith("error: nowhere/file: No such file") and line.count("\n") == 1
-
-
-def test_the_loss_of_another_process_is_no_other_lost_connection():
-    gloo = "Gloo AllGather failed: [gloo/transport/tcp/pair.cc:547] Connection closed by peer"
-    assert _distributed._is_loss(RuntimeError(gloo))
-    assert not _distributed._is_loss(OSError("Connection to api.wandb.ai timed out"))

@@ -164,16 +164,3 @@ def test_a_command_is_recorded_as_it_was_taken(typed, tmp_path, monkeypatch):
     # Of commands that earlier versions recorded as typed the last configuration counts.
     typed = ["sweep", "--config=d.py", "-config", "c.py:quick", "--workdir=out"]
     assert config_files.named_in(typed) == "c.py:quick"
-
-
-# The commands are read before jax is imported, in a fraction of a second of processor time.
-_HELP = """
-import os, subprocess, sys
-command = [sys.executable, "-m", "launch.run", "--help"]
-subprocess.run(command, stdout=subprocess.DEVNULL)
-print(os.times().children_user + os.times().children_system)
-"""
-
-
-def test_help_takes_a_fraction_of_a_second():
-    assert float(run("-c", _HELP).stdout) < 3.0

@@ -44,12 +44,6 @@ def test_a_configuration_is_shown_with_values_meanings_and_defaults(launch):
     assert starred == [line for line in changed.splitlines() if " = " in line]
 
 
-LINES = {
-    "--config=configs/lsa/fig6": ["", ":quick", ":small", ":width_1", ":widths"],
-    "--config=configs/lsa/fig6_mnist.py:s": [":small"],
-}
-
-
 def completed(shell, line):
     """Returns a shell's completions of the last word of a line."""
     source = f"{sys.executable} -m launch.list --completion={shell} | source\n"
@@ -74,8 +68,7 @@ done"""
 def test_shells_complete_configurations(shell):
     if not shutil.which(shell):
         pytest.skip(f"no {shell}")
-    for given, sizes in LINES.items():
-        expected = [f"--config=configs/lsa/fig6_mnist.py{size}" for size in sizes]
-        assert completed(shell, f"python -m launch.sweep {given}") == sorted(expected)
+    found = completed(shell, "python -m launch.sweep --config=configs/lsa/fig6_mnist.py:s")
+    assert found == ["--config=configs/lsa/fig6_mnist.py:small"]
     if shell == "bash":  # other programs are completed as before
         assert completed("bash", "python train.py --config=configs/lsa/fig6") == []

@@ -220,20 +220,3 @@ def test_mistakes_are_one_line_and_leave_the_folder_alone(refused, paper, tmp_pa
     workdir.rmdir()
     workdir.write_text("")
     assert "is a file" in said("--dry_run")
-
-
-@pytest.mark.slow
-def test_a_real_reproduction_is_published_once(tmp_path):
-    gallery = tmp_path / "gallery"
-    gallery.mkdir()
-    flags = ["--paper=transformers", "--only=fig4_1", f"--workdir={tmp_path / 'out'}"]
-    said = reproduce(*flags, f"--gallery={gallery}", real=True)
-    assert "published configs/transformers/fig4_1.py:small\n" in said
-    assert {sweep["status"] for sweep in sweeps(tmp_path / "out").values()} == {"done", "not run"}
-    done = sweeps(tmp_path / "out")["fig4_1"]
-    assert done["cpu_seconds"] > 0 and done["machine"]["versions"]["jax"]
-    (figure,) = (gallery / "transformers").glob("fig4_1-small.*.svg")
-    page = (gallery / "transformers.md").read_text()
-    assert f"](transformers/{figure.name})" in page and "of V with P, exact step" in page
-    said = reproduce(f"--gallery={gallery}", f"--reports={tmp_path / 'out'}", real=True)
-    assert "published" not in said and f"wrote 7 pages in {gallery}" in said

@@ -56,19 +56,6 @@ def assert_refused(result, *words):
         assert word in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("argument", "words"),
-    [
-        ("--mem_gb=0", ["--mem_gb", "above 0"]),
-        ("--gpus=-1", ["gpus"]),
-        ("--cpus=1", ["sbatch", "--dry_run"]),  # no SLURM on the PATH
-    ],
-)
-def test_a_mistake_is_one_line_and_writes_nothing(tmp_path, refused, argument, words):
-    line = refused("slurm", *SWEEP, f"--workdir={tmp_path / 'out'}", argument)
-    assert all(word in line for word in words) and not (tmp_path / "out").exists()
-
-
 def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").mkdir()
@@ -95,13 +82,6 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
         f"export PYTHONPATH={ROOT}" in array and f"srun --unbuffered --output {tmp_path}" in array
     )
     assert not (tmp_path / "out").exists()
-
-
-def test_a_report_takes_no_more_than_a_task(given):
-    with given(gpus=2, cpus=8, mem_gb=64.0, time=600, partition="gpu"):
-        assert slurm._of_report()[:5] == ("gpu", 0, 2, 8, 30)
-    with given(cpus=1, mem_gb=None, time=5, partition="gpu", report_partition="cpu"):
-        assert slurm._of_report()[:5] == ("cpu", 0, 1, None, 5)
 
 
 @pytest.mark.parametrize(("most", "sizes"), [(2, [2, 2, 1]), (1001, [5])])

@@ -1,7 +1,6 @@
 """Commands of `launch/tpu_vm.sh` and of the SkyPilot task, as a remote machine reads them."""
 
 import os
-import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -172,23 +171,3 @@ def test_skypilot_fetches_data_and_runs_the_sweep_in_the_bucket_or_a_group_a_job
         assert "/runs" in machine["file_mounts"] and machine["resources"]["use_spot"]
         assert f"\n{machine['envs']['EXTRA']} =\n" in (ROOT / "setup.cfg").read_text()
     assert (ROOT / task["envs"]["CONFIG"]).exists()
-
-
-def test_the_pages_commands_of_skypilot_set_variables_that_the_files_have():
-    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching.md").read_text())
-    found = re.findall(r"^sky jobs .*?(launch/\w+\.yaml) (.*)$", page, re.MULTILINE)
-    assert {file for file, _ in found} == {f"launch/sky{n}.yaml" for n in ("", "_pool", "_group")}
-    for file, options in found:
-        known = yaml.safe_load((ROOT / file).read_text())["envs"]
-        names = re.findall(r"--env (\w+)=\S+", options)
-        assert names and set(names) <= set(known), file
-
-
-def test_the_pages_commands_of_the_vm_are_accepted():
-    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching.md").read_text())
-    found = dict.fromkeys(re.findall(r"^launch/tpu_vm\.sh .*$", page, re.MULTILINE))
-    (vm,) = set(re.findall(r"^vm=.*$", page, re.MULTILINE))
-    assert {line.split()[1] for line in found} == {"create", "install", "run", "fetch", "delete"}
-    for line in found:
-        ended = subprocess.run(["bash", "-c", f"{vm}\n{line} --dry_run"], cwd=ROOT, check=False)
-        assert ended.returncode == 0, line

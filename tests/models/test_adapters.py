@@ -1,7 +1,6 @@
 """Networks of other libraries keep their outputs, and have finite kernels."""
 
 import functools
-import sys
 
 import equinox
 import haiku
@@ -281,10 +280,6 @@ def haiku_mlp(x):
     return haiku.nets.MLP([5, 3])(x)
 
 
-def complex_param(key):
-    return jax.random.normal(key, (6, 3), jnp.complex64)
-
-
 # Networks that are refused, and a word of the message.
 REFUSED = {
     "linen, class": (lambda: models.from_flax_linen(linen.Dense), "module"),
@@ -326,9 +321,3 @@ def test_what_is_no_network_of_parameters_alone_costs_a_line_with_the_way_out(na
     with pytest.raises(InputError, match=word) as refused:
         make().init(jax.random.key(0), (6,))
     assert "\n" not in str(refused.value) and "accepted: " in str(refused.value)
-
-
-def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "haiku", None)
-    with pytest.raises(InputError, match="pip install dm-haiku"):
-        models.from_haiku(jnp.sin)

@@ -117,9 +117,3 @@ RATES = pytest.mark.parametrize(("optimizer", "rate"), [("sgd", 0.1), ("adam", 0
 def test_features_move_equally_at_any_width(key, optimizer, rate):
     found = slopes(dense, (64, 512), "mup", optimizer, rate, key)
     assert max(map(abs, found.values())) < MARGIN, found
-
-
-@RATES
-def test_in_the_standard_parameterisation_they_do_not(key, optimizer, rate):
-    found = slopes(dense, (64, 512), "standard", optimizer, rate, key)
-    assert max(map(abs, found.values())) > 2 * MARGIN, found

@@ -1,7 +1,6 @@
 """A description and its two readings: against loops in numpy, and against Monte Carlo."""
 
 from functools import partial
-from math import sqrt
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +13,7 @@ from lsa_jax.models import (
     Conv,
     Dense,
     Flatten,
-    GlobalAvgPool,
     Relu,
-    Residual,
     cnn,
     mlp,
     network,
@@ -149,34 +146,11 @@ def test_batch_split_over_devices_has_the_statistics_and_gradient_of_the_whole(k
 # --- the infinite reading -----------------------------------------------------------------------
 
 
-def residual_net(width_factor, num_classes, **settings):
-    """Two paths, stride, padding, biases and global average; every width grows."""
-
-    def conv(window=3, stride=1, b_std=None):
-        return Conv(width_factor, (window, window), (stride, stride), "SAME", sqrt(2), b_std)
-
-    narrow = Residual((Relu(), conv(stride=2, b_std=0.3)), (conv(1, 2),))
-    layers = [conv(), narrow, Residual((Relu(), conv())), Relu()]
-    return network([*layers, GlobalAvgPool(), Dense(num_classes)], **settings)
-
-
-NETS = {
-    "mlp": (partial(mlp, widths=(1, 1), activation="erf", b_std=0.3), (4,)),
-    "cnn": (partial(cnn, channels=(1, 1), b_std=0.3), (7, 8, 1)),
-    "residual": (residual_net, (4, 3, 1)),
-}
-
-
 def empirical_ntk(model, params, x):
     """Mean over outputs of the Jacobian's Gram matrix, by the definition."""
     jacobian = jax.jacrev(model.apply)(params, x)
     rows = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(jacobian)]
     return sum(jnp.einsum("acp,bcp->ab", row, row) for row in rows) / rows[0].shape[1]
-
-
-def finite_nngp(model, params, x):
-    outputs = model.apply(params, x)
-    return outputs @ outputs.T / outputs.shape[1]
 
 
 def relative_gaps(model, x, keys, measure=empirical_ntk, get="ntk"):
@@ -205,14 +179,3 @@ def test_mean_ntk_of_one_hidden_layer_is_the_kernel_at_any_width(key, activation
     mean, error_bar = mean_and_error_bar(relative_gaps(model, x, jax.random.split(key, 8000)))
     assert np.all(mean < 4.5 * error_bar)
     assert np.all(error_bar < 0.01)
-
-
-# Of a residual network by Monte Carlo alone; tests/models/test_layers.py has each of its layers.
-@pytest.mark.parametrize("net", ["mlp", "cnn", pytest.param("residual", marks=pytest.mark.slow)])
-def test_covariance_of_outputs_at_initialisation_is_the_nngp(key, net):
-    build, shape = NETS[net]
-    x = jax.random.normal(key, (3, *shape))
-    gaps = relative_gaps(build(96, 64), x, jax.random.split(key, 320), finite_nngp, "nngp")
-    mean, error_bar = mean_and_error_bar(gaps)
-    assert np.all(mean < 4.5 * error_bar)
-    assert np.all(error_bar < 0.02)

@@ -102,15 +102,6 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed(record
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
 
 
-@pytest.mark.parametrize("memory_gb, side", [(1e-3, 300), (16.0, 1000)])
-def test_tiles_are_chosen_by_the_memory_of_the_machine(memory_gb, side, recorder):
-    with backend.built_for("gpu", memory=1e9 * memory_gb), backend.noted_by(recorder):
-        kernels.gram(linear, np.ones((2000, 3), np.float32))
-    ((tiles, _),) = recorder.found
-    assert tiles.tile.memory <= 1e9 * memory_gb / 2
-    assert 0.8 * side <= tiles.tile.shape[0] <= 1.2 * side
-
-
 def test_costs_of_a_tile_are_those_of_its_pairs_on_any_processor(uncompiled):
     def of_a_pair(platform):
         recorder = dry_run.DryRun(without_data=True)
@@ -199,7 +190,6 @@ def program(**fields):
 
 
 TILE = program(name="tile 8 x 8 of kernel", num_devices=1, is_tile=True)
-ASSUMED = programs.assumed(0.4)
 
 
 def test_time_is_that_of_all_calls_with_tiles_shared_by_all_devices():
@@ -211,23 +201,6 @@ def test_time_is_that_of_all_calls_with_tiles_shared_by_all_devices():
     text = programs.as_text(machine, [epoch, TILE], {}, shares, 5)
     # 200 epochs of 0.5 s at a half, and the tiles of before.
     assert "an epoch 1 s, a run 42.5 s (the mean of 5), the sweep's programs 3 min" in text
-
-
-def test_a_table_has_memory_costs_idle_chips_and_programs_that_do_not_fit():
-    machine = machines.parse("v5e:2x2")
-    count = costs.Count({"highest": 2e12, "bfloat16": 1e12}, 0.5e12, 3e9, has_open_loop=True)
-    given = [program(calls=2.5, peak=1.5e9, count=count, num_devices=1), program(peak=40e9)]
-    given += [program(peak=None, refusal="RESOURCE_EXHAUSTED", seconds=None, collectives=None)]
-    text = programs.as_text(machine, given, {"a solve": 3.0}, ASSUMED, 1)
-    first = ["step", "2.5", "1.500", "3500+", "3000", "500", "bytes", "bfloat16+highest", "none"]
-    lines = text.splitlines()
-    assert lines[3].split() == first and lines[5].split()[-1] == "unknown"
-    for words in ("on the host, 3 times: a solve", "40.0 GB of 16.9", "RESOURCE_EXHAUSTED"):
-        assert words in text
-    assert [programs.fits(one, machine) for one in given] == [True, False, False]
-    idle = {len(ran): programs.as_text(machine, ran, {}, ASSUMED, 1) for ran in (given[:1], given)}
-    assert "3 of 4 chips would be idle" in idle[1] and "idle" not in idle[3]
-    assert "idle" not in programs.as_text(machine, [TILE], {}, ASSUMED, 1)
 
 
 def row(**fields):

@@ -27,14 +27,6 @@ def test_rows_are_counted_by_what_all_of_them_have(rows, name, places):
     assert courses.counter(rows) == name and courses.steps(rows) == places
 
 
-def test_what_is_drawn_is_the_first_that_is_preferred_else_the_first_there_is():
-    first = [{"step": 0, "zeta": 1.0, "alpha": 2.0}]
-    assert courses.metric([first]) == "zeta"
-    assert courses.metric([first, [{"loss": 1.0}]]) == "loss"
-    assert courses.metric([first, [{"loss": 1.0, "test_loss": 1.0}]]) == "test_loss"
-    assert courses.metric([[{"step": 1}], []]) is None
-
-
 @pytest.mark.parametrize("count", [1, 2, 59, 60, 61, 75, 119, 120, 1000])
 def test_points_are_thinned_evenly_with_both_ends(count):
     kept = courses._thinned(range(count))

@@ -11,7 +11,7 @@ import pytest
 from lsa_jax.errors import InputError, StorageError
 from lsa_jax.reporting import files, write
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.reporting.write import markdown_table, write_report
+from lsa_jax.reporting.write import write_report
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -147,13 +147,6 @@ def test_a_run_without_result_json_does_not_count_as_done(tmp_path):
     assert files.read_result(tmp_path, "two") is None
     assert list(files.read_results(tmp_path, ["one", "two"])["id"]) == ["one"]
     assert files.read_metrics(tmp_path, "one") == [{"epoch": 1}, {"epoch": 2}]
-
-
-def test_markdown_tables_have_equal_columns_and_no_missing_numbers():
-    table = pd.DataFrame({"name": ["a|b", "c"], "value": [0.123456, float("nan")]})
-    lines = markdown_table(table).splitlines()
-    assert len({len(line) for line in lines}) == 1
-    assert "0.1235" in lines[2] and "nan" not in lines[3] and "a\\|b" in lines[2]
 
 
 def _report():

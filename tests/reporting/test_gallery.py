@@ -72,8 +72,3 @@ def test_a_picture_is_smaller_only_where_its_bytes_are_too_many(tmp_path, monkey
     assert shown(len(whole)) == (600, 300)
     width, height = shown(len(whole) // 2)
     assert 60 < width < 600 and width == pytest.approx(2 * height, abs=6)
-
-
-def test_figures_come_in_the_order_of_the_report(tmp_path):
-    (tmp_path / "report.md").write_text("# T\n\n![b](b.png)\n\n![a.1](a.1.png)\n")
-    assert gallery.picture_names(tmp_path) == ["b", "a.1"]

@@ -56,17 +56,6 @@ def test_before_any_run_is_done_the_pace_is_that_of_the_groups(tmp_path):
     assert look(tmp_path).left == pytest.approx((4 - 0.8) * 95 / 0.6)
 
 
-def test_failures_curves_and_the_latest_run_are_shown(tmp_path):
-    store(tmp_path, "a", end=NOW - 1)
-    store(tmp_path, "b", end=NOW - 2, status="failed", message="the loss was not finite")
-    tell(tmp_path, ["c", "d"], 0.5)
-    shown = watch.text(look(tmp_path))
-    assert "2 of 4 runs are done, 1 of them failed, about 10 s left" in shown
-    assert "running  c and 1 more: 50 %, reported 5 s ago" in shown
-    assert "failed   b: the loss was not finite" in shown
-    assert shown.splitlines()[-2:] == [f"  {n}  ▁▂▃▄▅▆▇█{' ' * 16}  0.7" for n in ("a", "b")]
-
-
 def test_a_group_whose_runs_all_have_results_does_not_count_as_running(tmp_path):
     for name in IDS:
         store(tmp_path, name)

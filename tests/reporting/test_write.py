@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from lsa_jax.reporting import files
-from lsa_jax.reporting import write as pages
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.reproduction import counts
 from lsa_jax.reporting.write import write_report
@@ -91,24 +90,6 @@ def test_the_page_needs_nothing_from_elsewhere(page):
     sources = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert len(sources) == 1 and sources[0].startswith("data:image/svg+xml;base64,")
     ElementTree.fromstring(base64.b64decode(sources[0].partition(",")[2]))
-
-
-@pytest.mark.parametrize(
-    ("text", "seams"),
-    [
-        ("seed=0-m=100-pair=2", "seed=0-|m=100-|pair=2"),
-        ("-0.39 (-1.32 to -0.27)", "-0.39 (-1.32 to -0.27)"),
-        ("configs/lsa/fig6_mnist.py", "configs/|lsa/|fig6_|mnist.py"),
-        ("a<b", "a&lt;b"),
-    ],
-)
-def test_names_break_between_their_parts_and_numbers_do_not(text, seams):
-    assert pages._broken(text).replace("<wbr>", "|") == seams
-
-
-def test_a_large_figure_is_taken_as_png(folder, monkeypatch):
-    monkeypatch.setattr(pages, "_LARGEST_SVG", 10)
-    assert pages._source(folder / "curve.svg").startswith("data:image/png;base64,iVBOR")
 
 
 @pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")

@@ -120,17 +120,3 @@ def test_a_time_is_read_as_it_is_written(spent):
 )
 def test_times_are_read_and_other_words_are_not(text, expected):
     assert machine.seconds(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        ("configs/fig6_mnist.py", ["configs/lsa/fig6_mnist.py"]),
-        ("configs/quikstart.py", ["configs/quickstart.py"]),
-        ("configs/lsa/lemma", ["configs/lsa/lemmas.py"]),
-        ("configs/zzz.py", []),
-    ],
-)
-def test_the_nearest_configuration_is_suggested(given, meant, found):
-    near = config_files.nearest(Path(given), [e.path for e in found])
-    assert near[:1] == list(map(Path, meant))

@@ -161,14 +161,6 @@ def test_reports_of_an_earlier_version_are_made_again_without_the_runs(place, mo
         assert "is damaged" in renew(place)[0] and gallery.read(place[0])[A] == item
 
 
-def test_results_larger_than_memory_are_refused(place, tmp_path, monkeypatch):
-    publish(place)
-    monkeypatch.setattr(publishing, "MOST_KEPT_BYTES", 100)
-    with pytest.raises(InputError, match="is damaged"):
-        publishing.unpack(kept_of(place), tmp_path / "again")
-    assert not (tmp_path / "again").exists()
-
-
 CONFIG = """
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
 from lsa_jax.sweep.variants import choose

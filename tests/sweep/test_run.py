@@ -8,7 +8,6 @@ import shutil
 import signal
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelock
@@ -27,7 +26,6 @@ from lsa_jax.errors import (
     MixedVersionsWarning,
 )
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
-from lsa_jax.processes import ProcessGroup
 from lsa_jax.reporting import files, progress
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.sweep import run
@@ -200,27 +198,6 @@ def test_missing_data_leave_a_folder_as_it_was(tmp_path):
     assert [entry.name for entry in workdir.iterdir()] == [".lock"]
 
 
-def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
-    config = runpy.run_path(str(ROOT / "configs/quickstart.py"))["get_config"]("quick")
-    points = make_points(config, [{}], lambda config: None)
-    files.write_run(tmp_path, "single", {"id": "single", "status": "ok"}, [])
-    writing, at_once = [], []
-
-    def write(*given):
-        writing.append(given)
-        time.sleep(0.2)
-        at_once.append(len(writing))
-        writing.pop()
-        return ""
-
-    monkeypatch.setattr(run, "make_report", lambda *given: Report("T", [], [], {}))
-    monkeypatch.setattr(run, "write_report", write)
-    with ThreadPoolExecutor() as threads:
-        waiting = [threads.submit(run.report_sweep, config, points, tmp_path) for _ in range(3)]
-    assert [len(report.result()) for report in waiting] == [1, 1, 1]
-    assert at_once == [1, 1, 1]
-
-
 def test_a_log_that_fails_leaves_no_result_of_its_group_unwritten(tmp_path):
     group = [Point(name, {}, ml_collections.ConfigDict()) for name in "ab"]
     progress.Heartbeat(tmp_path / "groups" / "a", ["a", "b"])
@@ -309,14 +286,6 @@ def test_a_sweep_that_goes_on_with_other_data_says_so_in_one_line(sweep, begun, 
     assert call(goes_on, "others") == []
 
 
-def test_data_that_only_one_of_several_processes_has_otherwise_are_told(tmp_path, monkeypatch):
-    files.write_json(tmp_path / "config.json", {"data": digest("mine")})
-    other = np.array([digest(name) for name in ("mine", "others")], np.uint32)
-    monkeypatch.setattr(ProcessGroup, "gather", lambda group, tree: other)
-    with pytest.warns(MixedDataWarning):
-        run.warn_of_changes(tmp_path, "mine")
-
-
 @pytest.mark.parametrize(
     ("record", "category", "words"),
     [
@@ -402,25 +371,3 @@ def test_a_size_for_tests_shows_nothing(report, words):
 def test_where_all_runs_failed_nothing_is_claimed(report):
     found = report(["failed", "failed"])
     assert found.claims == [] and found.notes == ["All runs failed: nothing is claimed."]
-
-
-def test_a_report_counts_missing_runs_and_is_made_again_quietly(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(run, "make_report", lambda *given: Report("T", [], CLAIMS, {}))
-    config = settings.default_config()
-    points = [Point(name, {}, config) for name in "abc"]
-    for name in "ab":
-        files.write_run(tmp_path, name, {"id": name, "status": "ok"}, [])
-    shown = []
-    run.report_sweep(config, points, tmp_path, shown.append)
-    assert shown[1:] == ["1 of 3 runs are missing"]
-    monkeypatch.setattr(run, "recorded_points", lambda folder: (config, points))
-    (tmp_path / "report.md").unlink()
-    run.remake(tmp_path)
-    assert (tmp_path / "report.md").exists() and capsys.readouterr().out == ""
-
-
-def test_a_text_in_the_place_of_an_accuracy_is_named_with_what_to_do(tmp_path):
-    result = {"id": "a", "status": "ok", "test_accuracy": "0.5"}
-    files.write_run(tmp_path, "a", result, [])
-    with pytest.raises(InputError, match="result.json is damaged: test_accuracy is '0.5'"):
-        files.read_results(tmp_path, ["a"])

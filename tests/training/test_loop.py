@@ -1,9 +1,6 @@
 """The training loop against plain optax steps, and its promises about replicas and resuming."""
 
 import functools
-import gc
-import itertools
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +12,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
-from lsa_jax.training import LOSSES, Checkpoints, Evaluation, Source, loop, make_optimizer, train
+from lsa_jax.training import LOSSES, Checkpoints, Evaluation, Source, make_optimizer, train
 from lsa_jax.training.programs import _ORDER, init_key
 
 CROSS_ENTROPY = LOSSES["softmax_cross_entropy"]
@@ -54,15 +51,6 @@ def _same_bits(first, second):
         np.array_equal(a, b)
         for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
     )
-
-
-def test_data_do_not_outlive_a_run(key, data, run):
-    own = jax.tree.map(jnp.copy, data)
-    known = {id(array) for array in jax.live_arrays()} - {id(array) for array in own}
-    run(jax.random.split(key, 2), data=own, evaluation=Evaluation(own), optimizer=optax.adam(0.01))
-    del own
-    left = [array for array in jax.live_arrays() if id(array) not in known]
-    assert data.inputs.shape not in [array.shape[-2:] for array in left]
 
 
 def test_training_equals_a_plain_loop_over_ragged_batches(key, data, run):
@@ -196,14 +184,6 @@ def test_a_diverging_replica_stops_alone_and_says_at_which_step(key, run):
     np.testing.assert_allclose(params["hidden"][2], expected["hidden"], rtol=1e-5, atol=1e-7)
 
 
-def test_a_run_ends_where_all_of_its_replicas_have_diverged(key, run):
-    reported, rates = [], jnp.array([1e30, 1e25])
-    keys = jax.random.split(key, 2)
-    _, history = run(keys, optimizer=optax.sgd, replicas=rates, progress=reported.append)
-    assert reported == [1 / 3] and [row["epoch"] for row in history.rows] == [1]
-    assert sorted(history.failures) == [0, 1]
-
-
 def test_frozen_parameters_stay_where_they_were_initialised(key, run):
     params, _ = run(
         key, optimizer=make_optimizer("momentum", 0.1, weight_decay=0.1), frozen=("hidden",)
@@ -211,23 +191,6 @@ def test_frozen_parameters_stay_where_they_were_initialised(key, run):
     initial = _init(init_key(key), (5,))
     np.testing.assert_array_equal(params["hidden"], initial["hidden"])
     assert not np.allclose(params["readout"], initial["readout"])
-
-
-def test_a_state_takes_the_place_of_the_one_before_and_epochs_have_a_pace(key, run, monkeypatch):
-    ticks = itertools.cycle([3.0, 7.0])  # at the beginning and at the end of an epoch
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
-    held = []
-
-    def count(fraction):
-        held.append(sum(array.shape[-2:] == (5, 8) for array in jax.live_arrays()))
-
-    gc.collect()
-    count(0.0)
-    keys = jax.random.split(key, 3)
-    _, history = run(keys, optimizer=optax.adam(0.01), progress=count)
-    # The parameters, and two averages of their gradients.
-    assert [number - held[0] for number in held[1:]] == [3, 3, 3]
-    assert history.throughput.examples_per_second == pytest.approx(3 * 37 / 4)
 
 
 def test_a_source_sees_replica_and_epoch(key, data):

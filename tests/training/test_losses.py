@@ -15,6 +15,28 @@ ONE_HOT = np.eye(4, dtype=np.float32)[[0, 1, 2, 3, 0, 1, 2]]
 SIGNS = np.array([1, -1, 1, 1, -1, -1, 1], np.float32)
 
 
+def cross_entropy(outputs, targets):
+    exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    return -(targets * np.log(exponentials / exponentials.sum(axis=1, keepdims=True))).sum(axis=1)
+
+
+FORMULAS = {
+    "softmax_cross_entropy": (ONE_HOT, cross_entropy),
+    "class_mean_cross_entropy": (ONE_HOT, lambda f, y: cross_entropy(f, y) / 4),
+    "squared_error": (ONE_HOT, lambda f, y: 0.5 * ((f - y) ** 2).sum(axis=1)),
+    "logistic": (SIGNS, lambda f, y: np.log1p(np.exp(-y * f[:, 0]))),
+    "hinge": (SIGNS, lambda f, y: np.maximum(0, 1 - y * f[:, 0])),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_are_their_formulas(name):
+    targets, formula = FORMULAS[name]
+    outputs = OUTPUTS if targets.ndim == 2 else OUTPUTS[:, :1]
+    expected = formula(outputs.astype(float), targets.astype(float))
+    np.testing.assert_allclose(LOSSES[name](outputs, targets), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["logistic", "softmax_cross_entropy"])
 def test_losses_stay_finite_for_huge_margins(name):
     outputs = jnp.array([[1e4], [-1e4]]) if name == "logistic" else jnp.array([[1e4, -1e4]] * 2)
