@@ -43,9 +43,10 @@ if onednn.usable():
     LARGE["onednn"] = onednn.convolve
 
 
-def draw(key, size, window):
+def draw(key, size, window, features=4):
     keys = jax.random.split(key)
-    return jax.random.normal(keys[0], (2, *size, 3)), jax.random.normal(keys[1], (*window, 3, 4))
+    shapes = (2, *size, 3), (*window, 3, features)
+    return tuple(jax.random.normal(*each) for each in zip(keys, shapes, strict=True))
 
 
 @pytest.mark.parametrize("padding", ["VALID", "SAME"])
@@ -121,20 +122,22 @@ def test_derivatives_through_transformations_equal_those_of_the_direct_way(
 
 
 @pytest.mark.parametrize(
-    ("size", "window", "strides", "padding"),
+    ("size", "window", "strides", "padding", "features"),
     [
-        ((7, 8), (3, 3), (1, 1), "SAME"),
-        ((8, 7), (2, 4), (2, 3), "VALID"),
-        ((6, 7), (3, 4), (5, 1), "VALID"),
+        ((7, 8), (3, 3), (1, 1), "SAME", 2),  # of few features two neighbours at once
+        ((5, 4), (3, 2), (1, 1), "VALID", 17),
+        ((8, 7), (2, 4), (2, 3), "VALID", 4),
+        ((6, 7), (3, 4), (5, 1), "VALID", 4),
+        ((7, 6), (2, 1), (3, 2), "VALID", 2),  # windows smaller than steps
     ],
 )
 @pytest.mark.parametrize("way", LARGE.values(), ids=LARGE)
 def test_both_gradients_of_every_batch_equal_those_of_the_direct_way(
-    key, way, size, window, strides, padding
+    key, way, size, window, strides, padding, features
 ):
     """Of one problem, and of batches of images, of filters, of outputs' cotangents, and of all."""
     pads = lax.padtype_to_pads(size, window, strides, padding)
-    x, weight = draw(key, size, window)
+    x, weight = draw(key, size, window, features)
 
     def gradients(function, x, weight, scale):
         y, back = jax.vjp(lambda x, w: function(x, w, strides, pads), x, weight)

@@ -205,7 +205,8 @@ def alignment(targets):
 
 
 def one_hot(targets):
-    both = data.Dataset(IMAGES[: np.size(targets)], targets), data.Dataset(IMAGES, np.arange(3))
+    count = len(targets) if hasattr(targets, "__len__") else 1
+    both = data.Dataset(IMAGES[:count], targets), data.Dataset(IMAGES, np.arange(3))
     return data.task_view(data.ImageSet(*both, "abc"), "all").train.targets
 
 

@@ -237,10 +237,8 @@ def test_three_distractors_are_drawn_uniformly_and_independently(key):
 # Mistakes.
 
 WRONG_COMPOSITION = [
-    ((0, 4, "fixed_corner", "none"), "image_size"),
     ((5, 4, "fixed_corner", "none"), "image_size"),
     ((2, 4, "centre", "none"), "placement"),
-    ((2, 4, "fixed_corner", "fog"), "background"),
     ((2, 5, "fixed_corner", "distractors"), "background_size"),
     ((2, 4, "random_location", "distractors"), "placement"),
 ]

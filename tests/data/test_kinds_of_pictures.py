@@ -57,16 +57,6 @@ def one_transparent_colour(path):
     return np.where((pixels == (10, 20, 30)).all(-1, keepdims=True), 255, pixels)
 
 
-def transparent_palette(path):
-    indices = np.arange(36, dtype=np.uint8).reshape(6, 6) % 4
-    image = Image.new("P", (6, 6))
-    image.putdata(indices.ravel().tolist())
-    image.putpalette([9, 9, 9, 50, 60, 70, 0, 0, 0, 200, 100, 50])
-    image.save(path, transparency=0)
-    colours = np.array([[255, 255, 255], [50, 60, 70], [0, 0, 0], [200, 100, 50]])
-    return colours[indices]
-
-
 def animation(path):
     frames = [Image.fromarray(noise(seed=seed)) for seed in (1, 2)]
     frames[0].save(path, save_all=True, append_images=frames[1:], lossless=True)
@@ -90,21 +80,13 @@ def by(mode, expected=lambda pixels: pixels):
     return save
 
 
-def black_and_white(path):
-    pixels = noise(channels=0) > 127
-    Image.fromarray(pixels).save(path)
-    return 255 * pixels
-
-
 KINDS = {
     "grey.png": by("L"),
     "colour.PNG": by("RGB"),
     "print.tiff": by("CMYK"),
-    "bilevel.png": black_and_white,
     "alpha.png": by("RGBA", on_white),
     "palette.gif": palette,
     "one_colour.png": one_transparent_colour,
-    "transparent.gif": transparent_palette,
     "animation.webp": animation,
 }
 

@@ -64,14 +64,6 @@ def test_folder_with_train_and_test_keeps_them(tmp_path):
     np.testing.assert_array_equal(values(image_set.test), [3, 4])
 
 
-def no_test(folder):
-    (folder / "cat").rename(folder / "train")
-
-
-def one_class(folder):
-    shutil.rmtree(folder / "dog")
-
-
 def class_in_one_part(folder):
     for part in ("train", "test"):
         (folder / part).mkdir()
@@ -93,12 +85,9 @@ def damaged(folder):
 
 
 BAD_FOLDER = [
-    (no_test, "pets has a folder train; expected both train and test"),
-    (one_class, "pets has class folders with pictures: cat; expected two or more"),
     (class_in_one_part, "pets has class bird in only one of train and test"),
     (other_size, "02.png has 5 x 4 pixels; expected 6 x 4, as .*00.png"),
     (loose, "loose.png lies in no class"),
-    (damaged, "02.png cannot be read as a picture"),
 ]
 
 
@@ -137,7 +126,6 @@ def test_tiny_imagenet_unpacked_equals_zipped(tiny_imagenet_dir):
 BAD_TINY = {
     "picture missing": (lambda d: (d / "train/n02/images/n02_7.JPEG").unlink(), "499.*n02.*500"),
     "class not listed": (lambda d: (d / "wnids.txt").write_text("n01\n"), "n02.*wnids.txt"),
-    "no list of classes": (lambda d: (d / "wnids.txt").unlink(), "wnids.txt does not exist"),
     "other size": (lambda d: save(d / "train/n01/images/n01_3.JPEG", noise(4, 4)), "4 x 4 pixels"),
 }
 
@@ -158,10 +146,8 @@ def damage_member(contents):
 
 BAD_ZIP = {
     "not zip": (lambda c: b"<html>", "expected a whole zip archive"),
-    "empty": (lambda c: b"", "expected a whole zip archive"),
     "cut short": (lambda c: c[: len(c) // 2], "expected a whole zip archive"),
     "damaged member": (damage_member, "wnids.txt is damaged"),
-    "end alone": (lambda c: b"PK\x05\x06" + bytes(18), "wnids.txt does not exist"),
 }
 
 

@@ -283,23 +283,11 @@ def haiku_mlp(x):
 # Networks that are refused, and a word of the message.
 REFUSED = {
     "linen, class": (lambda: models.from_flax_linen(linen.Dense), "module"),
-    "linen, draws": (
-        lambda: of_linen(
-            lambda self, x: x[:, :3] + jax.random.normal(self.make_rng("noise"), (1, 3))
-        ),
-        "train",
-    ),
     "linen, no running averages": (
         lambda: of_linen(lambda self, x: linen.BatchNorm(use_running_average=False)(x)[:, :3]),
         "use_running_average=not train",
     ),
     "linen, state that grows": (lambda: of_linen(growing), "change their shapes"),
-    "linen, tuple": (lambda: of_linen(lambda self, x: (linen.Dense(3)(x), x)), "tuple"),
-    "linen, complex": (
-        lambda: models.from_flax_linen(linen.Dense(3, param_dtype=jnp.complex64)),
-        "parameter.*complex",
-    ),
-    "nnx, instance": (lambda: models.from_nnx(an_nnx(nnx.Rngs(0))), "lambda rngs"),
     "nnx, other inputs": (
         lambda: models.from_nnx(functools.partial(nnx.Linear, 7, 3)),
         r"float32 \(1, 6\)",

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax import backend, costs, kernels, models, parallel
+from lsa_jax import backend, costs, kernels, parallel
 from lsa_jax.data import stand_ins
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.matrices.programs import TileProgram
 from lsa_jax.preflight import dry_run, machines, programs
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point
@@ -26,16 +25,6 @@ def linear(x1, x2):
 @pytest.fixture
 def recorder():
     return dry_run.DryRun(without_data=True)
-
-
-@pytest.fixture
-def uncompiled(monkeypatch):
-    """Takes all pairs in one tile, without compiling it."""
-
-    def choose(stages, x1, x2, *others):
-        return TileProgram((len(x1), len(x2)), (None, None), None, 0, (1000, 2000))
-
-    monkeypatch.setattr(dry_run.tile_programs, "choose", choose)
 
 
 @pytest.mark.parametrize(
@@ -100,45 +89,6 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed(record
     a_side = math.ceil(700 / tiles.tile.shape[0])
     assert calls == a_side * (a_side + 1) / 2 > 1
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
-
-
-def test_costs_of_a_tile_are_those_of_its_pairs_on_any_processor(uncompiled):
-    def of_a_pair(platform):
-        recorder = dry_run.DryRun(without_data=True)
-        with backend.built_for(platform, memory=16e9), backend.noted_by(recorder):
-            kernels.gram(models.cnn().kernel, np.ones((512, 28, 28, 1), np.float32))
-            ((program, _),) = recorder.found
-            return programs.count_tile(program).scaled(1 / 512**2)
-
-    tpu, gpu, cpu = map(of_a_pair, ("tpu", "gpu", "cpu"))
-    # A product of 9 numbers at each of the 13 x 13 positions; elsewhere it is summed one by one.
-    assert tpu.products == {"highest": pytest.approx(2 * 9 * 13**2)}
-    assert not gpu.products and not cpu.products
-    for other in (gpu, cpu):
-        # By matrices gaps take a few more: two parts of each vector, and a look for near ones.
-        assert other.flops == pytest.approx(tpu.flops, rel=0.2)
-        assert other.bytes == pytest.approx(4 + 3000 / 512**2)
-
-
-def test_kernels_that_differ_have_tiles_of_their_own(uncompiled, recorder):
-    x = np.ones((20, 12, 12, 1), np.float32)
-    few, many = models.cnn(2), models.cnn(4)
-    key = jax.random.key(0)
-    finite = []
-    for model in (few, few, many):
-        forms = jax.eval_shape(lambda m=model: m.init(key, x.shape[1:]))
-        drawn = jax.tree.map(lambda form: np.zeros(form.shape, form.dtype), forms)
-        finite.append(kernels.finite_kernel(model.apply, drawn, method="jacobian"))
-    identity = np.eye(few.kernel.transform_size(x.shape[1:]))
-    infinite = [few.kernel, models.cnn(2).kernel, few.nngp, models.cnn(2, channels=(8,)).kernel]
-    transformed = [few.kernel.transformed(identity), few.kernel.transformed(2 * identity)]
-    with backend.built_for("gpu", memory=16e9), backend.noted_by(recorder):
-        for kernel in (*finite, *infinite, *transformed):
-            kernels.gram(kernel, x)
-    # Other parameters, an equal network and another transform change no program.
-    found = [(program.name.split()[0], calls) for program, calls in recorder.found]
-    infinite = [("infinite_kernel", calls) for calls in (2, 1, 1)]
-    assert found == [("finite_kernel", 2), ("finite_kernel", 1), *infinite, ("transformed", 2)]
 
 
 def test_of_groups_that_differ_in_their_seeds_alone_one_is_run_for_all():

@@ -96,35 +96,6 @@ def test_an_array_that_is_cut_or_changed_anywhere_is_read_or_named(tmp_path, nam
                 files.read_array(path, "remove it")
 
 
-@pytest.mark.parametrize(
-    "read",
-    [
-        files.read_json,
-        lambda path: files.read_object(path, "remove it"),
-        lambda path: files.read_array(path, "remove it"),
-        lambda path: files.read_result(path.parents[2], path.parent.name),
-        lambda path: files.read_all_metrics(path.parents[2], path.parent.name),
-        lambda path: files.read_record(path.parent),
-    ],
-)
-def test_what_is_there_and_cannot_be_read_is_named_with_the_reason(tmp_path, read, monkeypatch):
-    folder = tmp_path / "runs" / "one"
-    for name in ("result.json", "metrics.jsonl", "config.json"):
-        (folder / name).mkdir(parents=True)
-    with pytest.raises(
-        InputError, match=rf"^{folder}/\S*.json\w* cannot be read: Is a directory; "
-    ):
-        read(folder / "result.json")
-
-    def refuse(path, *arguments, **options):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr("builtins.open", refuse)
-    monkeypatch.setattr("io.open", refuse)
-    with pytest.raises(InputError, match=rf"^{folder}/\S* cannot be read: Permission denied; "):
-        read(folder / "result.json")
-
-
 def test_numbers_that_json_does_not_know_become_plain_or_null(tmp_path):
     content = {
         "a": np.float32(0.5),

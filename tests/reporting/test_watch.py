@@ -113,15 +113,3 @@ def test_a_watched_folder_stays_as_it_is(tmp_path):
     assert "1 of 2 runs are done, about 10 s left" in result.stdout
     assert "<title>50 %: Lemmas 1 to 3" in page.read_text()
     assert {path: path.stat().st_mtime_ns for path in workdir.rglob("*")} == before
-
-
-def test_watching_ends_when_all_runs_are_done(tmp_path):
-    record(tmp_path)
-    store(tmp_path, "k=64")
-    command = [sys.executable, "-m", "launch.watch", f"--workdir={tmp_path}", "--every=1"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        while "1 of 2 runs" not in process.stdout.readline():
-            assert process.poll() is None
-        store(tmp_path, "k=256")
-        rest = process.stdout.read()
-    assert process.returncode == 0 and "2 of 2 runs are done" in rest

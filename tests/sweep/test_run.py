@@ -132,11 +132,6 @@ def test_a_finished_sweep_repeated_does_no_work(uninterrupted, finish):
     assert (uninterrupted / "results.csv").read_bytes() == results
 
 
-def test_four_devices_give_the_same_results_to_rounding(uninterrupted, tmp_path, finish):
-    finish(tmp_path, devices=4)
-    pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), rtol=1e-5, atol=1e-5)
-
-
 def test_a_folder_in_use_or_of_other_settings_is_refused(uninterrupted, start):
     with filelock.FileLock(uninterrupted / ".lock"):
         status, _, errors = start(uninterrupted).wait()

@@ -194,13 +194,6 @@ def test_a_checkpoint_of_another_run_is_refused_and_the_difference_named(kept, n
         assert names[1] == named
 
 
-def test_the_same_run_continues_also_on_other_devices(kept):
-    alone = ReplicaLayout(2, jax.devices()[:1])
-    again, _ = train(**SETTINGS, checkpoints=Checkpoints(kept), layout=alone)
-    expected, _ = train(**SETTINGS)
-    np.testing.assert_array_equal(again["weight"], expected["weight"])
-
-
 def chain_loss(params, batch):
     errors = 0.5 * jnp.square(batch * jnp.prod(params["layers"]["w"]) - 1)
     return errors.sum(), jnp.float32(len(errors))

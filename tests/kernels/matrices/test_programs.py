@@ -6,15 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import Workers, finite_kernel, gram
 from lsa_jax.kernels.matrices import programs
-from lsa_jax.kernels.matrices.programs import DevicePrograms, TileProgram
-from lsa_jax.kernels.matrices.rounds import PreparedBlocks
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages, stages_of
 
 ONE = jax.devices()[:1]
@@ -23,11 +19,6 @@ FEATURES = 1000
 
 def _points(n, numbers=3):
     return np.random.default_rng(n).normal(size=(n, numbers)).astype(np.float32)
-
-
-def _numbered(n):
-    """Examples whose value is their number."""
-    return np.arange(n, dtype=np.float32)[:, None]
 
 
 # --- programs -----------------------------------------------------------------------------------
@@ -48,64 +39,6 @@ def test_a_tile_holds_both_sides_and_its_result_or_the_larger_stage():
     program = _compiled(Stages(lambda x: x[:, :1], lambda f1, f2: f1 @ f2.T), 5, 8, wide)
     least = 4 * 8 * wide  # of the longer side's examples
     assert program.held == (4 * 5, 4 * 8) and least <= program.memory <= 1.1 * least
-
-
-@pytest.fixture
-def sizes(monkeypatch):
-    """Compiles nothing: a tile's memory is a function of its shape. Returns the shapes tried."""
-    tried = []
-
-    def install(memory):
-        def compile_tile(stages, x1, x2, dtype, shape):
-            tried.append(shape)
-            return TileProgram(shape, (len, len), max, int(memory(*shape)), (1, 1))
-
-        monkeypatch.setattr(programs, "compile_tile", compile_tile)
-        return tried
-
-    return install
-
-
-def _choose(n1, n2, limit, num_devices=1):
-    stages = Stages(lambda x: x, lambda x1, x2: x1 @ x2.T)
-    dtype = np.dtype(np.float32)
-    return programs.choose(stages, _points(n1), _points(n2), dtype, limit, num_devices)
-
-
-def test_sides_are_even_shares_of_the_longer_axis_and_at_least_halved(sizes):
-    tried = sizes(lambda rows, columns: 100 * rows * columns)
-    assert _choose(50, 50, 100 * 50 * 50).shape == (50, 50)  # just the limit
-    tried.clear()
-    program = _choose(250, 100, 100 * 60 * 60)
-    # 94 pairs a side would fit if memory grew with pairs, and a third of 250 is 84; then its half.
-    assert tried == [(250, 100), (84, 84), (42, 42)] and program.shape == (42, 42)
-    with pytest.raises(InputError, match="tile of 1 x 1 pairs takes 100; accepted: a higher"):
-        _choose(30, 30, 99)
-    assert tried[-1] == (1, 1)
-
-
-def test_a_compiler_without_memory_gets_a_quarter_until_there_is_nothing_to_cut(monkeypatch, sizes):
-    tried = sizes(lambda rows, columns: 10)
-    compile_tile = programs.compile_tile
-
-    def refuse(largest, message):
-        def compile_or_not(stages, x1, x2, dtype, shape):
-            program = compile_tile(stages, x1, x2, dtype, shape)
-            if max(shape) > largest:
-                raise jax.errors.JaxRuntimeError(message)
-            return program
-
-        tried.clear()
-        monkeypatch.setattr(programs, "compile_tile", compile_or_not)
-
-    refuse(20, "RESOURCE_EXHAUSTED: Ran out of memory")
-    assert _choose(300, 40, 1e9).shape == (8, 8)
-    assert tried == [(150, 40), (34, 34), (8, 8)]  # even shares of the longer side
-    for message, last in (("RESOURCE_EXHAUSTED: Ran out", (1, 1)), ("INTERNAL: none", (64, 64))):
-        refuse(0, message)
-        with pytest.raises(jax.errors.JaxRuntimeError, match=message):
-            _choose(64, 64, 1e9)
-        assert tried[-1] == last
 
 
 # --- prepared blocks ----------------------------------------------------------------------------
@@ -141,39 +74,6 @@ def test_the_matrix_is_that_of_the_function_whatever_there_is_room_for(blocks, d
         expected = STAGED(*pair[:1], pair[-1])
         np.testing.assert_array_equal(expected, _function(*pair[:1], pair[-1]))
         np.testing.assert_allclose(matrix, expected, rtol=1e-4, atol=1e-5)
-
-
-def _programs(devices, calls):
-    """Stands for compiled programs: records the blocks, and returns them unchanged."""
-
-    def prepare(blocks):
-        calls.extend(int(block[0, 0]) for block in blocks)
-        return [jax.device_put(block, devices[i % len(devices)]) for i, block in enumerate(blocks)]
-
-    return DevicePrograms(devices, (prepare, prepare), None)
-
-
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(
-    rounds=st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), max_size=8),
-    room=st.integers(1, 8),
-)
-def test_every_device_gets_its_block_and_keeps_no_more_than_there_is_room_for(rounds, room):
-    devices, calls, x = jax.devices()[:3], [], _numbered(19)
-    blocks = PreparedBlocks(x, 3, 0, _programs(devices, calls), room)
-    blocks.fill([0, 6])  # all of a few, or none where not all fit
-    assert sorted(calls) == ([0, 6] if room * 3 >= 19 else [])
-    for places in rounds:
-        calls.clear()
-        before = {int(start) for kept in blocks._kept for start in kept}
-        found = blocks.on_each([3 * place for place in places])
-        for device, place, block in zip(devices, places, found, strict=True):
-            assert block.devices() == {device}
-            expected = np.minimum(np.arange(3 * place, 3 * place + 3), 18)
-            np.testing.assert_array_equal(block[:, 0], expected)
-        # Blocks that some device held are copied; the others are prepared.
-        assert sorted(calls) == sorted({3 * place for place in places} - before)
-        assert all(len(kept) <= room for kept in blocks._kept)
 
 
 # --- kernels of networks in stages ---------------------------------------------------------------
