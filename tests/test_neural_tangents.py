@@ -5,38 +5,13 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
 
 from lsa_jax import _neural_tangents
-from lsa_jax._neural_tangents import (
-    predict,
-    stax,
-)
-
-# One hidden layer: the mean over initialisations equals the infinite-width kernel at any width.
-NETWORKS = {
-    "relu": stax.serial(stax.Dense(32, 1.3, 0.2), stax.Relu(), stax.Dense(2, 1.1, 0.3)),
-    "convolution": stax.serial(
-        stax.Conv(32, (3, 3), (2, 2), padding="VALID", W_std=1.3, b_std=0.2),
-        stax.Relu(),
-        stax.Flatten(),
-        stax.Dense(2, 1.1, 0.3),
-    ),
-    "pooled": stax.serial(
-        stax.Conv(32, (3, 3), padding="SAME", W_std=1.3, b_std=0.2),
-        stax.Erf(),
-        stax.GlobalAvgPool(),
-        stax.Dense(2, 1.1, 0.3),
-    ),
-}
-
-
-def _inputs(key, name, n=4):
-    shape = (n, 3) if name == "relu" else (n, 5, 5, 2)
-    return jax.random.normal(jax.random.fold_in(key, n), shape)
-
+from lsa_jax._neural_tangents import predict
 
 IMPORT = """
 import sys
@@ -77,28 +52,21 @@ def test_only_versions_of_jax_that_were_tested_are_accepted(monkeypatch):
             runpy.run_path(_neural_tangents.__file__)
 
 
-@pytest.fixture
-def regression(key):
-    """A kernel, targets, outputs before training, and the kernel of two test examples."""
-    kernel = jax.jit(lambda x: NETWORKS["relu"][2](x, None, "ntk"))(_inputs(key, "relu", n=7))
-    targets, start = jax.random.normal(key, (5, 2)), jax.random.normal(jax.random.key(1), (7, 2))
-    return kernel[:5, :5], targets, start[:5], start[5:], kernel[5:, :5]
-
-
-def _flow(time, kernel, targets, train, test, kernel_test):
+def test_predictions_can_be_traced_with_their_kernel():
     """Gradient flow on sum (f - y)^2 / 2nc: df/dt = -K (f - y) / nc, by the matrix exponential."""
-    kernel, targets, train, test, kernel_test = (
-        np.asarray(a, float) for a in (kernel, targets, train, test, kernel_test)
-    )
-    decay = scipy.linalg.expm(-time * kernel / targets.size)
-    moved = np.linalg.solve(kernel, (np.eye(len(kernel)) - decay) @ (targets - train))
-    return targets + decay @ (train - targets), test + kernel_test @ moved
+    rng, time = np.random.default_rng(0), 3.0
+    factors = rng.normal(size=(7, 9))
+    kernel, kernel_test = np.split(factors @ factors[:5].T, [5])
+    targets, train, test = (rng.normal(size=(n, 2)) for n in (5, 5, 2))
 
-
-def test_predictions_can_be_traced_with_their_kernel(regression):
     @jax.jit
     def traced(time, kernel, targets, *rest):
         return predict.gradient_descent_mse(kernel, targets)(time, *rest)
 
-    for ours, exact in zip(traced(3.0, *regression), _flow(3.0, *regression), strict=True):
-        np.testing.assert_allclose(ours, exact, rtol=1e-3, atol=1e-3)
+    given = map(jnp.float32, (kernel, targets, train, test, kernel_test))
+    found_train, found_test = traced(time, *given)
+    decay = scipy.linalg.expm(-time * kernel / targets.size)
+    moved = np.linalg.solve(kernel, (np.eye(5) - decay) @ (targets - train))
+    expected = targets + decay @ (train - targets)
+    np.testing.assert_allclose(found_train, expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found_test, test + kernel_test @ moved, rtol=1e-3, atol=1e-3)

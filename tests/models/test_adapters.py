@@ -227,9 +227,6 @@ def equinox_norm(self, x, state, key=None):
 NORMALISED = {
     "linen": lambda: of_linen(linen_norm),
     "nnx": lambda: of_nnx_norm(lambda self, x: self.dense(self.norm(x))),
-    "nnx, masks": lambda: of_nnx_norm(
-        lambda self, x, *, rngs: self.dense(self.masks(self.norm(x), rngs=rngs))
-    ),
     "equinox": lambda: of_equinox(equinox_norm, norm=norm_over("batch"), dense=an_equinox),
     "haiku": lambda: models.from_haiku(
         lambda x, is_training: haiku.Linear(3)(
@@ -248,9 +245,8 @@ def test_batch_normalisation_trains_with_the_batch_and_evaluates_with_running_st
     assert len(state) == 1 and set(params) == {"params", *state}
     standard = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
     tree = by_shape(params["params"])
-    if "masks" not in name:
-        expected = standard @ tree[6, 3] + tree[3,]
-        np.testing.assert_allclose(model.apply(params, x, key), expected, rtol=1e-4, atol=1e-4)
+    expected = standard @ tree[6, 3] + tree[3,]
+    np.testing.assert_allclose(model.apply(params, x, key), expected, rtol=1e-4, atol=1e-4)
     # At a rate of 0 the statistics alone move: in 120 steps to those of the only batch.
     targets = jnp.eye(3)[jnp.arange(5) % 3]
     given = {"epochs": 120, "batch_size": 5}

@@ -27,7 +27,6 @@ FAMILY = {
     "cnn": Row(partial(cnn, 2, 3), (7, 8, 2), 3),
     "cnn_standard": Row(partial(cnn, 1, 3, channels=(3,), **STANDARD), (5, 7, 1), 3),
     "wide_resnet": Row(partial(wide_resnet, 1, 3), (5, 4, 2), 3, couples_batch=True),
-    "wide_resnet_no_norm": Row(partial(wide_resnet, 1, 3, norm="none"), (5, 4, 2), 3),
     "patch_cnn": Row(partial(patch_cnn, 3, init_scale=0.5), (5, 4), 1),
 }
 every_model = pytest.mark.parametrize("row", FAMILY.values(), ids=FAMILY)

@@ -63,7 +63,7 @@ def test_a_filter_has_as_many_inputs_as_it_has_places_and_channels():
     assert initial_factors(params, base) == {"hidden": 1}
 
 
-@pytest.mark.parametrize("make", [models.cnn, models.mlp, models.wide_resnet])
+@pytest.mark.parametrize("make", [models.mlp, models.wide_resnet])
 def test_at_its_base_it_is_the_standard_parameterisation_bit_for_bit(key, make):
     mup, standard = (make(1, 3, parameterization=name) for name in ("mup", "standard"))
     one, other = (model.init(key, (8, 8, 1)) for model in (mup, standard))

@@ -1,18 +1,32 @@
 """The training loop against plain optax steps, and its promises about replicas and resuming."""
 
 import functools
+import tempfile
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_stacks import stacks
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
+from lsa_jax.models import network
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
-from lsa_jax.training import LOSSES, Checkpoints, Evaluation, Source, make_optimizer, train
+from lsa_jax.training import (
+    LOSSES,
+    Checkpoints,
+    Evaluation,
+    Measuring,
+    Source,
+    make_optimizer,
+    train,
+)
 from lsa_jax.training.programs import _ORDER, init_key
 
 CROSS_ENTROPY = LOSSES["softmax_cross_entropy"]
@@ -48,7 +62,7 @@ def run(data):
 
 def _same_bits(first, second):
     return all(
-        np.array_equal(a, b)
+        np.array_equal(a, b, equal_nan=True)
         for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
     )
 
@@ -143,22 +157,35 @@ class _Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("killed_after", [1, 4])
-def test_a_killed_run_resumes_with_the_same_bits(key, data, run, tmp_path, killed_after):
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(stacks(), st.integers(1, 4), st.integers(1, 3), st.sampled_from([optax.adam, optax.sgd]))
+def test_a_killed_run_of_any_layers_resumes_with_the_same_bits(stack, killed_after, every, rule):
+    """Parameters, evaluations and measures."""
+
     def die(fraction):
         if fraction >= killed_after / 5:
             raise _Killed
 
-    keys = jax.random.split(key, 3)
-    settings = {"optimizer": optax.adam(0.01), "epochs": 5}
-    settings["evaluation"] = Evaluation(data, every=2)
-    expected, uninterrupted = run(keys, **settings)
-    with pytest.raises(_Killed):
-        run(keys, **settings, checkpoints=Checkpoints(tmp_path, 2), progress=die)
-    params, history = run(keys, **settings, checkpoints=Checkpoints(tmp_path, 2))
-    assert _same_bits(params, expected)
-    assert _same_bits(history.rows, uninterrupted.rows)
-    again, _ = run(keys, **settings, checkpoints=Checkpoints(tmp_path, 2))
+    layers, shape = stack
+    inputs = jnp.asarray(np.random.default_rng(0).normal(size=(13, *shape)), jnp.float32)
+    examples = Dataset(inputs, jnp.eye(2)[jnp.arange(13) % 2])
+    measured = Measuring(("kernel_distance", "weight_movement"), 6)
+    run = functools.partial(
+        train,
+        *(jax.random.split(jax.random.key(1), 2), network(layers), examples),
+        *(LOSSES["softmax_cross_entropy"], rule(0.01)),
+        epochs=5,
+        batch_size=4,
+        evaluation=Evaluation(examples, every=2, measuring=measured),
+    )
+    expected, whole = run()
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Checkpoints(Path(folder), every)
+        with pytest.raises(_Killed):
+            run(checkpoints=kept, progress=die)
+        params, history = run(checkpoints=kept)
+        again, _ = run(checkpoints=kept)
+    assert _same_bits((params, history.rows), (expected, whole.rows))
     assert _same_bits(again, expected)
 
 

@@ -165,11 +165,9 @@ def test_numbers_some_of_which_are_zero_have_no_accuracy_unless_asked_for():
 
 OPTIMIZERS = {
     "lbfgs": optax.lbfgs,
-    "polyak_sgd": optax.polyak_sgd,
     "plateau": lambda: optax.chain(
         optax.sgd(0.1), optax.contrib.reduce_on_plateau(0.5, patience=1, rtol=0.9)
     ),
-    "sgd": lambda: optax.sgd(0.1),
 }
 STEPS = 3
 

@@ -72,9 +72,7 @@ def test_derivatives_are_those_of_cosines():
     np.testing.assert_allclose(through(by_gaps), through(cosines), rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("window", "end"), [(16, []), (13, []), (13, [models.Dense(5), models.Relu()])]
-)
+@pytest.mark.parametrize(("window", "end"), [(16, []), (13, [models.Dense(5), models.Relu()])])
 def test_long_patches_before_pools_have_the_kernel_of_the_diagonal(window, end):
     """Of one position or 16, and with variances that only pairs of positions give."""
     conv = models.Conv(8, (window, window), (1, 1), "VALID")

@@ -78,10 +78,8 @@ def dense_reference(kernel, weights, x, points, transform, get):
     ("name", "get", "parameterization"),
     [
         ("convolutional", "ntk", "standard"),
-        ("convolutional", "nngp", "ntk"),
         ("fully connected", "ntk", "ntk"),
         ("pools", "ntk", "ntk"),
-        ("residual", "ntk", "ntk"),
     ],
 )
 def test_gradients_through_the_recursion_are_those_of_autodiff_in_float64(

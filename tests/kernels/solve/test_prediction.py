@@ -40,10 +40,10 @@ def test_gaussian_features_have_the_predicted_errors(ridge):
     np.testing.assert_allclose(curve.learnabilities[0, :40], recovered[:40], rtol=0.06)
 
 
-@pytest.mark.parametrize(("n", "ridge"), [(30, 0.0), (150, 0.05), (240, 0.05)])
+@pytest.mark.parametrize(("n", "ridge"), [(30, 0.0), (240, 0.05)])
 def test_a_pool_with_rotated_eigenvectors_has_the_predicted_errors(n, ridge):
     rng, errors = np.random.default_rng(1), []
-    for _ in range(12):
+    for _ in range(8):
         vectors = np.linalg.qr(rng.standard_normal((P, P)))[0] * np.sqrt(P)
         found = regression(
             vectors * np.sqrt(EIGENVALUES),

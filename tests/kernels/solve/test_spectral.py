@@ -153,8 +153,7 @@ def test_wrong_arguments_are_refused(given):
         leave_one_out_ridge(np.array([[4.0, 6], [6, 4]]), np.eye(2), [0.1, 0.2])
 
 
-@pytest.mark.parametrize("get", ["ntk", "nngp"])
-@pytest.mark.parametrize("time, ridge", [(20.0, 0.0), (np.inf, 1e-2)])
+@pytest.mark.parametrize("get, time, ridge", [("ntk", 20.0, 0.0), ("nngp", np.inf, 1e-2)])
 def test_the_mean_of_an_ensemble_is_that_of_neural_tangents(get, time, ridge):
     import neural_tangents as nt
 
