@@ -1,6 +1,7 @@
 """Arrays of any kind, at every entry point: the result of float64, or refused in one line."""
 
 import functools
+import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -51,19 +52,32 @@ class Row(NamedTuple):
     refused: str
 
 
-def rows(function, call, *, small="", refused="", only=None, **bases):
-    """Returns a row for each argument."""
+BASES = {
+    **dict.fromkeys(("x", "x1", "inputs"), X),
+    **dict.fromkeys(("x2", "points", "test", "test_inputs"), X2),
+    **dict.fromkeys(("y", "targets", "weights", "coefficients"), Y),
+    **{"params": W, "new_params": 2 * W, "transform": SCALES, "ridges": RIDGES},
+    **{"gram_train": K, "gram_test": K_TEST, "prior": PRIOR, "tiles": K[None], "own": K_TEST},
+    **{"times": np.array([1.0, 3]), "train_outputs": Y + 1, "test_outputs": Y[:4]},
+    "centres": X[:3],
+}
+SMALL = {"gram_train", "gram_test", "prior", "centres"}
+
+
+def rows(function, call, *, small="", refused="", **own):
+    """Returns a row for each argument of a call that has a base."""
+    bases = {name: (BASES | own).get(name) for name in inspect.signature(call).parameters}
+    bases = {name: base for name, base in bases.items() if base is not None}
     return [
         Row(
             function,
             name,
             base,
             lambda value, name=name: call(**{**bases, name: value}),
-            name in small.split(),
+            name in SMALL | {*small.split()},
             "bool uint8 int8 int64 list " * name.endswith("params") + refused,
         )
         for name, base in bases.items()
-        if only is None or name in only.split()
     ]
 
 
@@ -152,10 +166,6 @@ def with_first(params):
     return {"Dense_0": {"weight": params}, "Dense_1": {"weight": W}}
 
 
-def params_of(model):
-    return jax.tree.map(np.asarray, model.init(jax.random.key(0), (4, 4, 1)))
-
-
 FIRST = W @ np.ones((2, 3))
 NET = models.network([models.Dense(3), models.Relu(), models.Dense(2)])
 SCALED = models.scaled(NET, 2.0)
@@ -178,9 +188,6 @@ def theirs(x1, x2, get):
 LABELS = np.array([0, 3, 1, 2, 2, 0])
 SIGNS = np.array([1.0, -1, 1, 1, -1, -1])
 OUTPUTS = _RNG.normal(size=(6, 4))
-LOGITS = {"outputs": OUTPUTS, "targets": np.eye(4)[LABELS]}
-MARGINS = {"outputs": _RNG.normal(size=(6, 1)), "targets": SIGNS}
-WHOLE = {"targets": LABELS, "small": "targets", "refused": "bool float16 jax"}
 START = models.Model(
     lambda key, shape: {"w": jnp.linspace(-1.0, 1.0, 2 * shape[-1]).reshape(-1, 2)},
     lambda params, x: x.astype(jnp.float32) @ params["w"],
@@ -210,161 +217,101 @@ def one_hot(targets):
     return data.task_view(data.ImageSet(*both, "abc"), "all").train.targets
 
 
-k, MATRICES = kernels, "gram_train gram_test prior"
-PROBLEM = {"gram_train": K, "targets": Y, "gram_test": K_TEST}
-CHOICE = {"small": MATRICES, "gram_train": K, "targets": Y, "ridges": RIDGES}
-CENTRES = {"inputs": X, "targets": Y, "centres": X[:3], "test": X2}
-EXPANDED = {"params": W, "new_params": 2 * W, "x": X}
-FLOW = {"times": np.array([1.0, 3]), "train_outputs": Y + 1, "test_outputs": Y[:4]}
-
-
 def of_expansion(expand):
     return lambda params, new_params, x: expand({"w": params})({"w": new_params}, x)
 
 
-ROWS = [
-    *rows("gram", lambda x1, x2: k.gram(linear, x1, x2), x1=X, x2=X2),
-    *rows("gram", lambda x1: k.gram(linear, x1), x1=X),
-    *rows("infinite_kernel", k.infinite_kernel(theirs), x1=X, x2=X2),
-    *rows("infinite_of", k.infinite_of((id, id, theirs)), x1=X, x2=X2),
-    *rows("InfiniteKernel", NET.kernel, x1=X, x2=X2),
-    *rows("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1), x1=X),
-    *rows(
+def of_network(call):
+    return lambda inputs, params: call(with_first(params), inputs)
+
+
+def of_images(model):
+    params = jax.tree.map(np.asarray, model.init(jax.random.key(0), (4, 4, 1)))
+    return lambda inputs: model.apply(params, inputs)
+
+
+def of_loss(name):
+    loss = getattr(training, name)
+    return lambda outputs, targets: loss(outputs, targets)
+
+
+k, part = kernels, functools.partial
+LOGITS = {"outputs": OUTPUTS, "targets": np.eye(4)[LABELS], "small": "outputs targets"}
+MARGINS = {"outputs": OUTPUTS[:, :1], "targets": SIGNS, "small": "outputs targets"}
+WHOLE = {"targets": LABELS, "small": "targets", "refused": "bool float16 jax"}
+CALLS = [
+    ("gram", lambda x1, x2: k.gram(linear, x1, x2)),
+    ("gram", lambda x1: k.gram(linear, x1)),
+    ("infinite_kernel", k.infinite_kernel(theirs)),
+    ("infinite_of", k.infinite_of((id, id, theirs))),
+    ("InfiniteKernel", NET.kernel),
+    ("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1)),
+    (
         "InfiniteKernel.transformed",
         lambda x1, transform: NET.kernel.transformed(transform)(x1),
-        x1=X,
-        transform=SCALES,
     ),
-    *rows(
+    (
         "empirical_ntk",
         lambda params, x1, x2: k.empirical_ntk(squares, {"w": params}, x1, x2),
-        params=W,
-        x1=X,
-        x2=X2,
     ),
-    *rows(
-        "finite_kernel",
-        lambda params, x1: k.gram(k.finite_kernel(squares, {"w": params}), x1),
-        params=W,
-        x1=X,
-    ),
-    *rows("linearize", of_expansion(functools.partial(k.linearize, squares)), **EXPANDED),
-    *rows("linearize_on", on_examples, **EXPANDED),
-    *rows(
-        "taylor_expand",
-        of_expansion(functools.partial(k.taylor_expand, squares, degree=2)),
-        small="params",
-        **EXPANDED,
-    ),
-    *rows("layer_gradients", gradients, params=W, x=X),
-    *rows(
-        "last_layer_inputs",
-        lambda params, x: k.last_layer_inputs(squares, {"w": params}, x),
-        params=W,
-        x=X,
-    ),
-    *rows(
-        "layer_inputs",
-        lambda params, x: k.layer_inputs(squares, {"w": params}, x)["w"],
-        params=W,
-        x=X,
-    ),
-    *rows("monte_carlo_kernel", drawn, x1=X, x2=X2),
-    *rows(
+    ("finite_kernel", lambda params, x1: k.gram(k.finite_kernel(squares, {"w": params}), x1)),
+    ("linearize", of_expansion(part(k.linearize, squares))),
+    ("linearize_on", on_examples),
+    ("layer_gradients", gradients),
+    ("last_layer_inputs", lambda params, x: k.last_layer_inputs(squares, {"w": params}, x)),
+    ("layer_inputs", lambda params, x: k.layer_inputs(squares, {"w": params}, x)["w"]),
+    ("monte_carlo_kernel", drawn),
+    (
         "average_gradient_outer_product",
         lambda weights, x, points: k.average_gradient_outer_product(linear, weights, x, points),
-        weights=Y,
-        x=X,
-        points=X2,
     ),
-    *rows("recursive_feature_machine", learned, x=X, y=Y),
-    *rows("PackedMatrix", lambda tiles: np.asarray(k.PackedMatrix(tiles, 6)), tiles=K[None]),
-    *rows(
-        "ShardedRows",
-        lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: np.shape(own)[-1]]),
-        own=K_TEST,
-    ),
-    *rows("regress", regress, small=MATRICES, **PROBLEM),
-    *rows("regress_cg", regress_cg, small=MATRICES, **PROBLEM),
-    *rows(
-        "fitted_weights",
-        functools.partial(k.fitted_weights, ridge=RIDGE),
-        small=MATRICES,
-        gram_train=K,
-        targets=Y,
-    ),
-    *rows("select_ridge", functools.partial(k.select_ridge, jax.random.key(0)), **CHOICE),
-    *rows("posterior", conditioned, small=MATRICES, refused="bool", **PROBLEM, prior=PRIOR),
-    *rows(
-        "eigendecompose",
-        lambda gram_train: k.eigendecompose(gram_train).values,
-        small=MATRICES,
-        gram_train=K,
-    ),
-    *rows("ridge_path", path, targets=Y, gram_test=K_TEST, ridges=RIDGES),
-    *rows("leave_one_out", functools.partial(k.leave_one_out, SPECTRUM), targets=Y, ridges=RIDGES),
-    *rows(
-        "kernel_alignment_risk",
-        functools.partial(k.kernel_alignment_risk, SPECTRUM),
-        targets=Y,
-        ridges=RIDGES,
-    ),
-    *rows("modes", lambda targets: k.modes(SPECTRUM, targets)[1], targets=Y),
-    *rows(
+    ("recursive_feature_machine", learned),
+    ("PackedMatrix", lambda tiles: np.asarray(k.PackedMatrix(tiles, 6))),
+    ("ShardedRows", lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: len(own[0])])),
+    ("regress", regress),
+    ("regress_cg", regress_cg),
+    ("fitted_weights", part(k.fitted_weights, ridge=RIDGE)),
+    ("select_ridge", part(k.select_ridge, jax.random.key(0))),
+    ("eigendecompose", lambda gram_train: k.eigendecompose(gram_train).values),
+    ("ridge_path", path),
+    ("leave_one_out", part(k.leave_one_out, SPECTRUM)),
+    ("kernel_alignment_risk", part(k.kernel_alignment_risk, SPECTRUM)),
+    ("modes", lambda targets: k.modes(SPECTRUM, targets)[1]),
+    (
         "predict_learning_curve",
         lambda coefficients: k.predict_learning_curve(np.arange(1.0, 7.0), coefficients, [2]).test,
-        coefficients=Y,
     ),
-    *rows("leave_one_out_ridge", k.leave_one_out_ridge, **CHOICE),
-    *rows("leave_one_out_cg", left_out_cg, **CHOICE),
-    *rows("ridge_path_cg", path_cg, small=MATRICES, ridges=RIDGES, **PROBLEM),
-    *rows("gradient_flow", flow, targets=Y, gram_test=K_TEST, **FLOW),
-    *rows("ensemble_mean", ensemble, inputs=X, targets=Y, test_inputs=X2),
-    *rows("Stream", nystrom, only="inputs targets", **CENTRES),
-    *rows("regress_nystrom", nystrom, only="centres test", small="centres", **CENTRES),
-    *rows(
-        "network",
-        lambda inputs, params: NET.apply(with_first(params), inputs),
-        inputs=X,
-        params=FIRST,
-    ),
-    *rows(
-        "network",
-        lambda inputs, params: NET.activations(with_first(params), inputs)[0],
-        inputs=X,
-        params=FIRST,
-    ),
-    *rows("network", NET.nngp, x1=X, x2=X2),
-    *(
-        row
-        for name, model in OTHERS_OF_LAYERS.items()
-        for row in rows(name, functools.partial(model.apply, params_of(model)), inputs=IMAGES)
-    ),
-    *rows("scaled", functools.partial(SCALED.apply, MOVED), inputs=X),
-    *rows("scaled", SCALED.kernel, x1=X),
-    *(
-        row
-        for name, bases in [
-            *((loss, LOGITS) for loss in ("softmax_cross_entropy", "class_mean_cross_entropy")),
-            *(("squared_error", LOGITS), ("is_correct", LOGITS)),
-        ]
-        for row in rows(name, getattr(training, name), small="outputs targets", **bases)
-    ),
-    *(
-        row._replace(refused="bool uint8" if row.argument == "targets" else "")
-        for name in ("logistic", "hinge", "is_correct")
-        for row in rows(name, getattr(training, name), small="outputs targets", **MARGINS)
-    ),
-    *(
-        row
-        for name in ("softmax_cross_entropy", "is_correct")
-        for row in rows(name, functools.partial(getattr(training, name), OUTPUTS), **WHOLE)
-    ),
-    *rows("train", trained, small="inputs targets", inputs=X, targets=Y),
-    *rows("kernel_distance", distance, inputs=X),
-    *rows("target_alignment", alignment, targets=Y),
+    ("leave_one_out_ridge", k.leave_one_out_ridge),
+    ("leave_one_out_cg", left_out_cg),
+    ("ridge_path_cg", path_cg),
+    ("gradient_flow", flow),
+    ("ensemble_mean", ensemble),
+    ("Stream", lambda inputs, targets: nystrom(inputs, targets, X[:3], X2)),
+    ("regress_nystrom", lambda centres, test: nystrom(X, Y, centres, test)),
+    ("network", NET.nngp),
+    ("scaled", lambda inputs: SCALED.apply(MOVED, inputs)),
+    ("scaled", SCALED.kernel),
+    ("kernel_distance", distance),
+    ("target_alignment", alignment),
+]
+ROWS = [
+    *(row for call in CALLS for row in rows(*call)),
+    *rows("taylor_expand", of_expansion(part(k.taylor_expand, squares, degree=2)), small="params"),
+    *rows("posterior", conditioned, refused="bool"),
+    *rows("network", of_network(NET.apply), params=FIRST),
+    *rows("network", of_network(lambda *given: NET.activations(*given)[0]), params=FIRST),
+    *rows("train", trained, small="inputs targets"),
     *rows("task_view", one_hot, **WHOLE | {"targets": np.arange(3)}),
 ]
+for _name, _model in OTHERS_OF_LAYERS.items():
+    ROWS += rows(_name, of_images(_model), inputs=IMAGES)
+for _name in ("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error", "is_correct"):
+    ROWS += rows(_name, of_loss(_name), **LOGITS)
+for _name in ("logistic", "hinge", "is_correct"):
+    _outputs, _targets = rows(_name, of_loss(_name), **MARGINS)
+    ROWS += [_outputs, _targets._replace(refused="bool uint8")]
+for _name in ("softmax_cross_entropy", "is_correct"):
+    ROWS += rows(_name, part(lambda loss, targets: loss(OUTPUTS, targets), of_loss(_name)), **WHOLE)
 
 
 def _typed(dtype: Any, factor: float = 1) -> Callable:

@@ -129,26 +129,6 @@ def test_more_than_8_bits_are_refused(kind, reader, tmp_path):
         READERS[reader](path)
 
 
-def test_pictures_of_other_sizes_are_made_squares(tmp_path):
-    shapes = {
-        "cat/0.png": (40, 20),
-        "cat/1.png": (8, 8),
-        "dog/0.png": (16, 32),
-        "dog/1.png": (9, 8),
-    }
-    pixels = {}
-    for seed, (name, shape) in enumerate(shapes.items()):
-        add(tmp_path / "set", name, shape=shape, start=seed)
-        pixels[name] = noise(*shape, seed=seed)[None] / np.float32(255)
-    with pytest.raises(InputError, match=r"pixels; expected 20 x 40.*size"):
-        data.load("set", tmp_path)
-    for fit in ("crop", "pad", "squash"):
-        image_set = data.load_folder("set", tmp_path, size=4, fit=fit)
-        found = [*image_set.test.inputs, *image_set.train.inputs]
-        expected = [data.resize(image, 4, fit)[0] for image in pixels.values()]
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 # Layouts.
 
 CLASSES = ("cat", "dog")

@@ -26,19 +26,6 @@ def _docker():
     return [tuple(line.split(" ", 1)) for line in lines]
 
 
-def _apptainer():
-    """Returns the header and the sections of the definition, lines of text each."""
-    lines = [line for line in (FOLDER / "lsa_jax.def").read_text().splitlines() if line]
-    sections, name = {"": []}, ""
-    for line in lines:
-        if line.startswith("%"):
-            name = line[1:]
-            sections[name] = []
-        elif not line.startswith("#"):
-            sections[name].append(line.strip())
-    return sections
-
-
 def test_the_dockerfile_has_known_instructions_and_arguments_that_are_defined():
     names = [name for name, _ in _docker()]
     assert names[0] == "FROM" and names.count("FROM") == 1
@@ -49,20 +36,6 @@ def test_the_dockerfile_has_known_instructions_and_arguments_that_are_defined():
     assert set(defined["EXTRAS"].split(",")) <= _extras()
     (install,) = _installed(run.replace("${EXTRAS}", "cuda,dask"))
     assert install[-1] == ".[cuda,dask]"
-
-
-def test_the_apptainer_definition_is_of_the_same_image():
-    sections = _apptainer()
-    header = dict(line.split(": ") for line in sections.pop(""))
-    assert header == {"Bootstrap": "docker", "From": dict(_docker())["FROM"]}
-    assert set(sections) == {"arguments", "files", "post", "environment"}
-    given = dict(line.split("=") for line in sections["arguments"])
-    script = "\n".join(sections["post"])
-    assert set(re.findall(r"\{\{ (\w+) \}\}", script)) == set(given)
-    (install,) = _installed(script.replace("{{ EXTRAS }}", given["EXTRAS"]))
-    place = sections["files"][0].split()[1]
-    assert install[-1] == f"{place}[{given['EXTRAS']}]"
-    assert sections["environment"] == [f"export {dict(_docker())['ENV']}"]
 
 
 def _installed(script):

@@ -97,19 +97,6 @@ def test_arrays_have_the_size_that_the_cluster_accepts(tmp_path, monkeypatch, gi
         assert slurm._of_task(len(arrays)).at_once * len(arrays) <= 7
 
 
-def test_tasks_in_a_container_see_the_same_folders_and_its_own_python(tmp_path, given):
-    data, workdir = tmp_path / "data", tmp_path / "out"
-    with given(container="lsa_jax.sqsh", cpus=8):
-        tasks, report = slurm._commands(workdir, data, [[]])
-        text = slurm._executor(workdir, data, slurm._of_task())._make_submission_file_text("x", "y")
-    assert tasks[0][:3] == ["python", "-m", "launch.groups"] and report[0] == "python"
-    srun = next(line for line in text.splitlines() if line.startswith("srun"))
-    words = dict(word.split("=", 1) for word in srun.split() if "=" in word)
-    mounts = words["--container-mounts"].split(",")
-    assert words["--container-image"] == "lsa_jax.sqsh" and words["--cpus-per-task"] == "8"
-    assert {f"{folder}:{folder}" for folder in (ROOT, data, workdir)} <= set(mounts)
-
-
 @pytest.fixture
 def submit(tmp_path, monkeypatch, given):
     """Returns a call of launch.slurm with a stand-in for submitit, and the submitted commands."""

@@ -73,12 +73,3 @@ def test_every_kind_of_run_has_a_line_that_is_the_mean_of_layers_and_the_legend_
     figure.canvas.draw()
     box = legend.get_window_extent()
     assert not any(box.overlaps(axis.get_tightbbox()) for axis in figure.axes)
-
-
-def test_one_kind_of_run_has_a_line_a_layer(tmp_path):
-    figure = _figure(tmp_path, (2,))
-    distance, movement = figure.axes
-    assert [line.get_label() for line in movement.lines] == ["first", "last"]
-    drawn = [line.get_ydata() for line in movement.lines]
-    np.testing.assert_allclose(drawn, np.outer((2, 6), _STEPS))
-    assert not figure.legends and distance.get_legend() is None

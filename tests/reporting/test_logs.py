@@ -61,18 +61,6 @@ def test_weights_and_biases_gets_each_run_once(workdir, wandb):
     assert record == {"project": "digits", "id": "abc"}
 
 
-def test_a_run_whose_record_was_not_written_goes_on_in_the_same_run_until_computed_again(
-    workdir, wandb
-):
-    for accuracy in (0.75, 0.75, 0.5):
-        files.write_run(workdir, "a", RESULT | {"test_accuracy": accuracy}, ROWS)
-        logs.write_wandb(workdir, "a", "digits")
-        (workdir / "wandb/a.json").unlink()
-    first, second, other = (settings["id"] for settings in wandb["init"])
-    assert first == second != other
-    assert {settings["resume"] for settings in wandb["init"]} == {"allow"}
-
-
 def test_event_files_on_a_full_disk_are_one_line_and_are_written_later(workdir):
     pytest.importorskip("tensorboardX")
     many = [{"step": step, "loss": 1.0 / step} for step in range(1, 2000)]

@@ -13,9 +13,6 @@ import pytest
 from lsa_jax.reporting import files, progress, watch
 
 ROOT = Path(__file__).resolve().parents[2]
-_SPEC = importlib.util.spec_from_file_location("browser", Path(__file__).with_name("browser.py"))
-browser = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(browser)
 
 IDS = ["a", "b", "c", "d"]
 NOW = 1_000_000.0
@@ -65,15 +62,6 @@ def test_a_group_whose_runs_all_have_results_does_not_count_as_running(tmp_path)
     assert state.done and not state.beats + state.silent and "running" not in watch.text(state)
     assert watch.summary(state) == "4 of 4 runs are done"
     assert "refresh" not in watch.html(state, tmp_path, 5.0)
-
-
-@pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")
-def test_the_page_fits_a_telephone(tmp_path):
-    store(tmp_path, "a", status="failed", message="a condition number of 1e18 " * 9)
-    tell(tmp_path, ["learner=network-width_factor=100-noise=0.25-seed=0", "b"], 0.5)
-    page = watch.html(look(tmp_path), tmp_path, 5.0)
-    assert '<meta http-equiv="refresh" content="5">' in page
-    assert browser.measure(page, 390, tmp_path)["width"] <= 390
 
 
 def test_a_heart_beats_not_too_often_and_ends_with_its_group(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import gallery, machine, papers, reproduction
-from lsa_jax.sweep import catalog, config_files, fields, gallery_pages
+from lsa_jax.sweep import catalog, fields, gallery_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER_PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
@@ -93,14 +93,6 @@ def test_sizes_are_chosen_by_cost_data_and_words(found):
     assert catalog.check_data(["none"], found) == frozenset()
     with pytest.raises(InputError, match="'mnst'.*mnist"):
         catalog.check_data(["mnst"], found)
-
-
-def test_data_of_a_point_and_folders_of_ones_own_count():
-    module = config_files.load(ROOT / "configs" / "quickstart.py")
-    config = module.get_config()
-    assert catalog.needed_data(config, [{}]) == ()
-    swept = [{"data.dataset": "folder", "data.folder": "birds"}, {"data.dataset": "svhn"}]
-    assert catalog.needed_data(config, swept) == ("birds/", "svhn")
 
 
 @pytest.mark.parametrize("spent", [0, 27, 59, 60, 380, 3599, 7500])

@@ -90,16 +90,6 @@ def test_a_sweep_that_cannot_be_published_does_not_stop_the_others(place, tmp_pa
     assert gallery.read(place[0]) == before
 
 
-def test_figures_have_a_limit_beyond_which_the_gallery_stays_as_it_is(place, monkeypatch):
-    publish(place)
-    before = {path: path.read_bytes() for path in place[0].rglob("*") if path.is_file()}
-    (place[1] / "a" / "results.csv").write_text("seconds,status\n2,ok\n")
-    monkeypatch.setattr(gallery, "MOST_BYTES", gallery.size(place[0]) - 1)
-    (line,) = publish(place)[0]
-    assert line.startswith("left out") and "bytes with those of lsa/a-small" in line
-    assert {path: path.read_bytes() for path in place[0].rglob("*") if path.is_file()} == before
-
-
 @pytest.mark.parametrize("damage", ["no JSON", "{}", "curve.svg", "results.json.xz"])
 def test_a_damaged_record_is_refused(place, damage):
     publish(place)

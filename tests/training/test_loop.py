@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from random_stacks import stacks
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
 from lsa_jax.models import network
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
@@ -243,18 +242,3 @@ def test_a_source_sees_replica_and_epoch(key, data):
     )
     seen = np.stack([row["train_target"] for row in history.rows])
     np.testing.assert_array_equal(seen, np.eye(3))
-
-
-@pytest.mark.parametrize(
-    "field, given",
-    [
-        ("epochs", {"epochs": 0}),
-        ("batch_size", {"batch_size": 0}),
-        ("evaluation.every", {"evaluation": Evaluation(every=0)}),
-        ("evaluation.batch_size", {"evaluation": Evaluation(batch_size=0)}),
-        ("checkpoints.every", {"checkpoints": Checkpoints(every=0)}),
-    ],
-)
-def test_sizes_below_one_are_refused(key, run, field, given):
-    with pytest.raises(InputError, match=f"{field} is 0"):
-        run(key, optimizer=optax.sgd(0.1), **given)

@@ -90,17 +90,6 @@ def test_a_class_that_is_not_there_is_refused_or_no_number(function):
         assert np.isnan(found[-1]) and np.isfinite(found[:-1]).all()
 
 
-@pytest.mark.parametrize("function", [LOSSES["logistic"], LOSSES["hinge"], is_correct])
-def test_zeros_and_ones_are_no_signs(function):
-    labels = np.array([0, 1, 1, 0, 1, 0, 0])
-    for targets in (labels, labels.astype(np.float32), labels[:, None], labels.astype(bool)):
-        with pytest.raises(InputError, match="targets"):
-            function(OUTPUTS[:, :1], targets)
-    with pytest.raises(InputError, match="targets"):
-        jax.eval_shape(function, OUTPUTS[:, :1], labels.astype(bool))
-    assert np.isnan(jax.jit(is_correct)(OUTPUTS[:, :1], labels.astype(np.float32))[0])
-
-
 @pytest.mark.parametrize("name", [*LOSSES, "is_correct"])
 def test_no_shape_is_broadcast(name):
     function = LOSSES.get(name, is_correct)

@@ -123,13 +123,6 @@ def test_evaluations_and_measures_are_those_after_the_steps_of_each_replica():
     assert [row["size"] for row in runs.history(1)] == [3, 6, 24, 48, 384]
 
 
-def test_evaluations_end_where_they_are_finished_and_continue_later(tmp_path):
-    settings = {"kept": Checkpoints(tmp_path)}
-    runs = walk(finished=lambda runs: bool((runs.table["size"][runs.last] >= 4).all()), **settings)
-    assert runs.last == 2 and np.isnan(runs.table["size"][3]).all() and runs.cost is None
-    assert walk(**settings).table["size"][:, 1].tolist() == [3, 6, 24, 48, 384]
-
-
 # --- identities ----------------------------------------------------------------------------------
 
 INPUTS = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
