@@ -16,7 +16,6 @@ import jax
 import pytest
 
 from lsa_jax.errors import DamageWarning, InputError, StorageError
-from lsa_jax.sweep import run
 
 SCRIPT = Path(__file__).with_name("drilled_sweep.py")
 DRILL = runpy.run_path(str(SCRIPT))
@@ -53,12 +52,6 @@ def _one_line(error):
 
 
 # Killed
-
-
-def test_a_kill_before_the_sweep_is_recorded_is_no_obstacle(tmp_path):
-    for name in (".lock", ".config.json.partial"):
-        (tmp_path / name).write_text("{")
-    assert run._is_new(tmp_path, {})
 
 
 # A disk that takes no more

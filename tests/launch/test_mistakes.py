@@ -1,19 +1,13 @@
 """Every mistake costs one line that names it, exit status 2, and leaves nothing on disk."""
 
 import importlib.util
-import io
-import os
-import sys
-from pathlib import Path
 
 import pytest
 
-from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.sweep.variants import set_fields
 
-ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = "--config=configs/quickstart.py"
 LONG = 300 * "x"
 
@@ -174,26 +168,3 @@ def test_a_folder_for_results_that_holds_something_else_stays_as_it_is(refused, 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
 def test_a_log_without_its_library_is_refused(sweep):
     assert "--wandb=digits needs wandb" in sweep("--wandb=digits", script="run")
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (IsADirectoryError(21, "Is a directory", b"caf\xe9"), "caf\udce9: Is a directory; acc"),
-        (PermissionError(13, "Permission denied", Path("a/b")), "a/b: Permission denied; acc"),
-        (BrokenPipeError(32, "Broken pipe"), None),  # of no file: a fault, shown whole
-        (OSError(9, "Bad file descriptor", 3), None),
-        (ValueError("x"), None),
-    ],
-)
-def test_an_error_of_a_file_is_a_mistake_and_no_other_is(error, expected):
-    found = _cli.refused_file(error)
-    assert found is None if expected is None else found.startswith(expected)
-
-
-def test_names_of_files_of_any_bytes_are_printed(monkeypatch):
-    printed = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="utf-8"))
-    _cli._print_names_of_any_bytes()
-    print(os.fsdecode(b"caf\xe9"), flush=True)
-    assert printed.getvalue() == b"caf\xe9\n"

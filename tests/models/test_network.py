@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.special
 
 from lsa_jax.models import (
     BatchNorm,
@@ -96,17 +95,6 @@ def test_cnn_equals_explicit_loops_in_both_parameterizations(key):
     jax.tree.map(
         partial(np.testing.assert_allclose, rtol=1e-5), standard.init(key, x.shape[1:]), folded
     )
-
-
-def test_mlp_equals_its_formula(key):
-    x = jax.random.normal(key, (3, 2, 2, 1))
-    model = mlp(2, 3, widths=(5,), activation="erf", w_std=1.7, b_std=0.4)
-    params = model.init(key, x.shape[1:])
-    hidden, readout = (as_float64(params)[name] for name in ("Dense_0", "Dense_1"))
-    rows = np.asarray(x, np.float64).reshape(3, 4)
-    z = scipy.special.erf(1.7 / 2 * rows @ hidden["weight"] + 0.4 * hidden["bias"])
-    expected = z @ readout["weight"] / np.sqrt(10) + 0.4 * readout["bias"]
-    np.testing.assert_allclose(model.apply(params, x), expected, atol=1e-5)
 
 
 def test_wide_resnet_equals_explicit_loops(key):

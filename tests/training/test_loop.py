@@ -97,15 +97,6 @@ def test_training_equals_a_plain_loop_over_ragged_batches(key, data, run):
     assert history.rows[-1]["step"] == 15
 
 
-def test_evaluation_does_not_depend_on_its_batch_size(key, data, run):
-    _, whole = run(key, optimizer=optax.sgd(0.1))
-    for eval_batch_size in (1, 7, 37):
-        own = Evaluation(data, batch_size=eval_batch_size)
-        _, history = run(key, optimizer=optax.sgd(0.1), evaluation=own)
-        for name in ("test_loss", "test_accuracy", "train_loss"):
-            assert history.rows[-1][name] == pytest.approx(whole.rows[-1][name], rel=1e-5)
-
-
 def test_each_replica_equals_the_run_alone(key, run):
     keys, rates = jax.random.split(key, 5), jnp.linspace(0.01, 0.2, 5)
     together, history = run(keys, optimizer=optax.sgd, replicas=rates)

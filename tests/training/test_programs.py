@@ -152,15 +152,6 @@ def test_targets_that_fit_no_output_are_refused_before_training(name):
         run(good[0], loss, outputs=good[1], evaluation=Evaluation(Dataset(X, Y[:, :1] + 0.5)))
 
 
-def test_numbers_some_of_which_are_zero_have_no_accuracy_unless_asked_for():
-    targets = np.where(Y > 0, Y, 0)
-    _, history = run(targets, training.squared_error)
-    assert not any("accuracy" in name for name in history.rows[-1])
-    with pytest.raises(InputError, match="targets"):
-        asked = Evaluation(metrics={"accuracy": training.is_correct})
-        run(targets, training.squared_error, evaluation=asked)
-
-
 # --- optimisers ----------------------------------------------------------------------------------
 
 OPTIMIZERS = {
@@ -217,13 +208,3 @@ def test_a_step_of_an_optimiser_is_that_of_optax(name, parts, loop):
     found = loop(OPTIMIZERS[name](), layout)
     expected = by_optax(OPTIMIZERS[name](), mean_loss, linear(1).init(None, (3,)))
     np.testing.assert_allclose(np.ravel(found["w"]), np.ravel(expected["w"]), 1e-3, 1e-5)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("optimizer", ["adam", None, 0.1, optax.adam])
-def test_an_optimiser_that_cannot_be_updated_is_refused(optimizer):
-    with pytest.raises(InputError, match="optimizer"):
-        train(
-            jax.random.key(0), linear(1), Dataset(X, Y), training.squared_error, optimizer,
-            epochs=1, batch_size=4,
-        )  # fmt: skip

@@ -8,7 +8,6 @@ from sklearn.kernel_ridge import KernelRidge
 from lsa_jax._neural_tangents import predict
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import choose_solver, fitted_weights, posterior, regress, select_ridge
-from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.solve import regression
 
 
@@ -139,17 +138,6 @@ def test_variances_may_be_negative_by_rounding_alone():
     assert posterior(*near, ridge=0.0).covariance == [0.0]
     with pytest.raises(NumericalError, match="1 of 1 variances are negative"):
         posterior(*far, ridge=0.0)
-
-
-def test_few_examples_are_factorised_and_many_iterated(monkeypatch):
-    monkeypatch.setattr(memory, "host_available", lambda: 1e12)
-    # They are level where n^3 / 3 = 80 x 2 n^2 (c + 40).
-    assert choose_solver(23_999, 10).solver == "cholesky"
-    assert choose_solver(24_001, 10).solver == "conjugate_gradients"
-    assert choose_solver(60_000, 100).solver == "cholesky"
-    monkeypatch.setattr(memory, "host_available", lambda: 12 * 5000**2 - 1.0)
-    assert choose_solver(4_999, 10).solver == "cholesky"
-    assert choose_solver(5_000, 10).solver == "conjugate_gradients"
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -86,16 +86,6 @@ def test_gradient_flow_is_that_of_neural_tangents(given, started):
         np.testing.assert_allclose(flow.train[index], train, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_gradient_flow_gives_training_examples_the_same_outputs_as_test_examples(given, ridge):
-    gram_train, targets, _ = given
-    outputs = np.random.default_rng(1).normal(size=(25, 3))
-    starts = {"train_outputs": outputs, "test_outputs": outputs, "ridge": ridge}
-    times = (*TIMES, np.inf)
-    flow = gradient_flow(eigendecompose(gram_train), targets, gram_train, times, **starts)
-    np.testing.assert_allclose(flow.train, flow.test, rtol=1e-7, atol=1e-7)
-
-
 def test_gradient_flow_solves_its_differential_equation_and_ends_at_interpolation(given):
     gram_train, targets, gram_test = given
     n, c = targets.shape
