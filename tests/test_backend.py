@@ -2,10 +2,8 @@
 
 import jax
 import numpy as np
-import pytest
 
 from lsa_jax import backend, kernels, models
-from lsa_jax.errors import InputError
 
 
 def test_the_finite_ntk_chooses_its_method_where_the_default_device_does_not_count(uncounted):
@@ -32,11 +30,3 @@ def test_what_was_traced_for_one_platform_is_traced_again_for_another():
             traced.lower(1.0)
     traced.lower(1.0)
     assert seen == ["gpu", "tpu", jax.default_backend()]
-
-
-def test_unknown_platforms_are_refused():
-    with (
-        pytest.raises(InputError, match=r"platform is 'cuda'; accepted: .*cpu.*gpu.*tpu"),
-        backend.built_for("cuda"),
-    ):
-        pass

@@ -513,19 +513,6 @@ def test_keys_of_both_kinds_draw_the_same_and_all_else_is_refused(name):
 NTK = functools.partial(kernels.empirical_ntk, squares, {"w": W})
 
 
-@pytest.mark.parametrize("other", [np.uint8, np.int64, np.float16, np.float32])
-def test_two_sets_of_inputs_may_be_of_different_types(other):
-    for call, wanted in (
-        (lambda a, b: kernels.gram(linear, a, b), linear(X, X2)),
-        (NET.kernel, NET.kernel(X, X2)),
-        (NTK, NTK(X, X2)),
-    ):
-        np.testing.assert_allclose(call(X, X2.astype(other)), wanted, rtol=1e-5)
-        np.testing.assert_allclose(call(X.astype(other), X2), wanted, rtol=1e-5)
-        with pytest.raises(InputError, match=r"x1 .*x2 .*\(4, 2\).*accepted: equal shapes"):
-            call(X, X2[:, :2])
-
-
 def test_tokens_stay_integers_where_a_network_looks_them_up():
     table = {"t": _RNG.normal(size=(11, 2))}
 

@@ -53,17 +53,6 @@ def test_folder_without_a_test_set_gives_every_fifth(folder_dir):
     assert image_set.train.targets.dtype == np.int32
 
 
-def test_folder_with_train_and_test_keeps_them(tmp_path):
-    for part, name, value in [("train", "b", 1), ("train", "a", 2), ("test", "a", 3)]:
-        save(tmp_path / f"s/{part}/{name}/0.png", np.full((4, 4), value, np.uint8))
-    save(tmp_path / "s/test/b/deep/1.png", np.full((4, 4), 4, np.uint8))
-    image_set = images.load("s", tmp_path)
-    assert image_set.class_names == ("a", "b")
-    assert image_set.train.inputs.shape == (2, 4, 4, 1)
-    np.testing.assert_array_equal(values(image_set.train), [2, 1])
-    np.testing.assert_array_equal(values(image_set.test), [3, 4])
-
-
 def class_in_one_part(folder):
     for part in ("train", "test"):
         (folder / part).mkdir()

@@ -6,11 +6,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "launch" / "container"
-PAGE = (ROOT / "docs" / "launching.md").read_text()
 
 
 def _extras():
@@ -44,11 +41,3 @@ def _installed(script):
     shell = ["sh", "-ec", printing.replace("%q", "%s") + script]
     printed = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
     return [shlex.split(line) for line in printed.splitlines()]
-
-
-@pytest.mark.parametrize("option", ["--build-arg=EXTRAS=", "--build-arg EXTRAS="])
-def test_the_page_builds_with_extras_that_exist(option):
-    (extras,) = re.findall(rf"{option}(\S+)", PAGE)
-    assert set(extras.split(",")) <= _extras()
-    for file in re.findall(r"launch/container/[\w.]+", PAGE):
-        assert (ROOT / file).is_file()

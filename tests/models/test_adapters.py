@@ -69,10 +69,6 @@ class Tied(nnx.Module):
 
 # Networks of one dense layer, whatever surrounds it: in evaluation all are x w + b.
 DENSE = {
-    "linen": lambda: models.from_flax_linen(linen.Dense(3)),
-    "linen, dropout on": lambda: models.from_flax_linen(
-        linen.Sequential([linen.Dense(3), linen.Dropout(0.5, deterministic=False)])
-    ),
     "linen, train": lambda: of_linen(
         lambda self, x, train: linen.Dropout(0.5, deterministic=not train)(linen.Dense(3)(x))
     ),
@@ -85,7 +81,6 @@ DENSE = {
         dense=an_equinox,
         masks=lambda key: equinox.nn.Dropout(0.5),
     ),
-    "haiku": lambda: models.from_haiku(lambda x: haiku.Linear(3)(x)),
     "haiku, is_training": lambda: models.from_haiku(
         lambda x, is_training: (
             haiku.dropout(haiku.next_rng_key(), 0.5, haiku.Linear(3)(x))
@@ -177,7 +172,6 @@ def test_tokens_stay_whole_numbers(library):
 @pytest.mark.parametrize(
     "name",
     [
-        "linen, dropout on",
         "linen, train",
         "nnx, dropout on",
         "equinox, inference",

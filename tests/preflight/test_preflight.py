@@ -11,7 +11,6 @@ import pytest
 from jax import lax
 
 from lsa_jax import backend, costs, kernels, parallel
-from lsa_jax.data import stand_ins
 from lsa_jax.errors import InputError
 from lsa_jax.preflight import dry_run, machines, programs
 from lsa_jax.sweep.experiment import Experiment
@@ -181,26 +180,3 @@ def test_a_calibration_without_counts_on_the_chip_is_refused(content, tmp_path):
         file.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(InputError, match="rows.json.*accepted: "):
         programs.measured(file, costs.CHIPS["h100"], 0.4)
-
-
-def test_a_benchmarks_row_counts_as_a_preflight_does():
-    def kernel(x1, x2):
-        return jnp.tanh(x1 @ x2.T)
-
-    x, wanted = np.ones((700, 3), np.float32), []
-    tiles = programs.described(lambda: kernels.gram(kernel, x, x[:70]))
-    assert tiles["tiles"] and tiles["device"] == "cpu"
-    # On 8 devices; tiles that stick out count whole.
-    products = tiles["products"]["default"]
-    assert 1 <= products / (2 * 3 * 700 * 70 / 8) < 2
-    assert tiles["bytes"] >= 4 * 700 * 70 * (1 + 1 / 8)
-    others = programs.described(lambda: jax.jit(kernel)(x, x))
-    assert others["products"] == {"default": 2 * 3 * 700**2} and not others["tiles"]
-    both = programs.described(lambda: (jax.jit(kernel)(x, x), kernels.gram(kernel, x, x[:70])))
-    assert both["tiles"] and both["products"] == {"default": products + 2 * 3 * 700**2}
-    for name in ("others", "bytes"):
-        assert both[name] == others[name] + tiles[name] and min(others[name], tiles[name]) > 0
-    assert programs.described(None)["products"] is None
-    # It reads the data that it measures.
-    programs.described(lambda: wanted.append(stand_ins.are_wanted()))
-    assert wanted and not any(wanted)

@@ -98,17 +98,3 @@ def test_sizes_are_chosen_by_cost_data_and_words(found):
 @pytest.mark.parametrize("spent", [0, 27, 59, 60, 380, 3599, 7500])
 def test_a_time_is_read_as_it_is_written(spent):
     assert machine.seconds(machine.duration(spent)) == spent
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1h30min", 5400),
-        ("1.5 h", 5400),
-        ("at least 3 min", None),
-        ("10 minutes", None),
-        ("", None),
-    ],
-)
-def test_times_are_read_and_other_words_are_not(text, expected):
-    assert machine.seconds(text) == expected

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import empirical_ntk, finite_kernel, gram
+from lsa_jax.kernels import empirical_ntk, gram
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
@@ -170,28 +170,6 @@ def test_selected_parameters_sum_to_the_whole_kernel(key, params):
     np.testing.assert_allclose(sum(parts), whole, rtol=1e-4, atol=1e-4)
     bias = parts[list(params).index("bias")]
     np.testing.assert_allclose(bias, np.broadcast_to(np.eye(3), (5, 5, 3, 3)), rtol=1e-6)
-
-
-def test_a_network_without_a_hash_has_its_kernel_all_the_same(params):
-    class Unhashable:
-        __hash__ = None
-
-        def __call__(self, params, x):
-            return _apply(params, x)
-
-    x = jnp.ones((2, 4))
-    found = empirical_ntk(Unhashable(), params, x)
-    np.testing.assert_allclose(found, empirical_ntk(_apply, params, x), rtol=1e-6)
-
-
-def test_a_gram_of_a_network_that_shapes_by_the_rest_is_that_of_one_call(key):
-    weights, x = jax.random.normal(key, (4, 3)), jax.random.normal(key, (5, 2, 2))
-
-    def apply(weights, x):
-        return jnp.tanh(x.reshape(len(x), -1) @ weights)
-
-    kernel = finite_kernel(apply, weights)
-    np.testing.assert_allclose(gram(kernel, x, tile=2), kernel(x), rtol=1e-4, atol=1e-5)
 
 
 def test_a_gram_of_the_finite_ntk_is_float64_where_its_parameters_are(key, params):

@@ -113,15 +113,6 @@ def test_derivatives_are_those_of_the_whole_matrix(symmetric):
     np.testing.assert_allclose(jax.jit(jax.grad(total))(x), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_matrix_of_a_thousand_rows_is_mirrored():
-    """To compile a choice between this matrix and its transpose takes XLA minutes."""
-    matrix = np.random.default_rng(0).normal(size=(1000, 1000)).astype(np.float32)
-    expected = np.triu(matrix) + np.triu(matrix, 1).T
-    np.testing.assert_array_equal(jax.jit(tiles.mirrored)(matrix), expected)
-    kept = jax.jit(tiles.mirrored)(matrix[:4, :4], jnp.array(False))
-    np.testing.assert_array_equal(kept, matrix[:4, :4])
-
-
 def test_even_shares_are_as_few_as_there_must_be_and_as_small_as_that_allows():
     for n in range(1, 40):
         for most in range(1, 45):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax import kernels, models
+from lsa_jax import kernels
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned import recursive
 
@@ -66,31 +66,6 @@ def test_each_update_is_the_rule_written_out(one_direction):
         transform *= 6**0.5 / np.linalg.norm(transform)
         np.testing.assert_allclose(learned, transform, atol=1e-3)
     np.testing.assert_allclose(np.linalg.norm(found.transforms, axis=(1, 2)), 6**0.5)
-
-
-def test_a_power_has_the_norm_of_the_identity_and_is_that_of_each_direction():
-    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    found = recursive._power(rotation @ np.diag([1e-30, 16e-30, 81e-30]) @ rotation.T, 0.25)
-    expected = rotation @ np.diag([1, 2, 3]) @ rotation.T * (3 / 14) ** 0.5
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-    one = np.diag([0.0, 0.0, 1.0])  # a single direction is enough
-    np.testing.assert_allclose(recursive._power(5 * one, 0.5), 3**0.5 * one, atol=1e-6)
-    with pytest.raises(NumericalError, match="gradients are all 0"):
-        recursive._power(0 * one, 0.5)
-
-
-def test_patches_of_a_convolution_learn_where_the_signal_is(key):
-    """Only the middle of every patch carries the target."""
-    conv = models.Conv(4, (3, 3), (3, 3), "VALID", 2**0.5)
-    model = models.network([conv, models.Relu(), models.Flatten(), models.Dense(1)])
-    x = np.array(jax.random.normal(key, (60, 6, 6, 1)))
-    signs = np.sign(x[:, 1, 1, 0])
-    x[:, 1::3, 1::3, 0] = signs[:, None, None]
-    size = model.kernel.transform_size((6, 6, 1))
-    settings = {"kernel": model.kernel.transformed, "size": size, "updates": 1}
-    found = machine((x, signs[:, None], None), **settings)
-    assert size == 9 and found.transforms.shape == (2, 9, 9)
-    assert np.argmax(np.diagonal(found.transforms[-1])) == 4
 
 
 class _Killed(Exception):

@@ -1,9 +1,6 @@
 """Gram matrices in tiles equal those at once, for any sizes, within the memory."""
 
-import itertools
-import sys
 import threading
-import types
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 from lsa_jax import models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import Workers, empirical_ntk, finite_kernel, gram
-from lsa_jax.kernels.matrices import progress
 
 # Most properties need one device, which compiles and runs fastest.
 ONE = jax.devices()[:1]
@@ -132,23 +128,6 @@ def test_devices_and_threads_give_the_matrix_of_one(dtype):
     fractions = []
     gram(kernel, _points(400), progress=fractions.append, workers=Workers(jax.devices()))
     assert len(fractions) >= 2 * len(jax.devices())
-
-
-@pytest.mark.parametrize(("seconds", "shown"), [(1.0, True), (0.1, False)])
-def test_a_terminal_shows_the_expected_time_of_a_long_matrix(monkeypatch, capsys, seconds, shown):
-    ticks = itertools.count(0, seconds)
-    clock = types.SimpleNamespace(monotonic=lambda: next(ticks))
-    monkeypatch.setattr(progress, "time", clock)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    given = {"tile": 4, "workers": Workers(ONE)}
-    gram(kernel, _points(20), _points(16), **given)  # 20 tiles, the first of which takes one tick
-    written = capsys.readouterr().err
-    assert ("kernel matrix 20 x 16: about 20 s" in written and "20 of 20 tiles" in written) == shown
-    assert bool(written) == shown
-    gram(kernel, _points(20), _points(16), **given, progress=False)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    gram(kernel, _points(20), _points(16), **given)
-    assert not capsys.readouterr().err
 
 
 def test_threads_stay_as_many_and_right_after_an_error_between_tiles():
