@@ -2,13 +2,10 @@
 
 import ast
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("lsa_jax", "launch", "benchmarks")
@@ -59,44 +56,15 @@ def foreign_privates(tree: Path) -> list[str]:
     return found
 
 
-@pytest.fixture
-def copy(tmp_path):
-    """A copy of the tree, to break."""
-    for package in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
-    return tmp_path
-
-
-def _append(path: Path, line: str) -> None:
-    path.write_text(f"{path.read_text()}\n{line}\n")
-
-
-def test_imports_go_one_way_and_papers_do_not_import_each_other(copy):
+def test_imports_go_one_way_and_papers_do_not_import_each_other():
     result = _lint(ROOT)
     assert result.returncode == 0, result.stdout
-    wrong = {  # by module: an import, and the contract that it breaks
-        "sweep/points.py": ("lsa_jax.experiments.lsa.numbers", "One way"),
-        "experiments/resnet/numbers.py": ("lsa_jax.experiments.lsa.numbers", "Papers never"),
-    }
-    for module, (name, _) in wrong.items():
-        _append(copy / "lsa_jax" / module, f"import {name}")
-    broken = [line for line in _lint(copy).stdout.splitlines() if " BROKEN" in line]
-    for _, contract in wrong.values():
-        assert any(line.startswith(contract) for line in broken)
 
 
-def test_no_room_imports_private_names_of_another(copy):
+def test_no_room_imports_private_names_of_another():
     assert not foreign_privates(ROOT)
-    imports = {
-        "losses": "from lsa_jax.data import _pictures",
-        "steps": "from lsa_jax.data._pictures import photographs",
-        "loop": "from lsa_jax.sweep.points import _point_id",
-    }
-    for module, line in imports.items():
-        _append(copy / "lsa_jax" / "training" / f"{module}.py", line)
-    found = [line.partition(" ")[0] for line in foreign_privates(copy)]
-    assert found == sorted(f"lsa_jax/training/{module}.py" for module in imports)
+    assert _is_private("lsa_jax.data._pictures.photographs", "lsa_jax.training")
+    assert not _is_private("lsa_jax.data._pictures", "lsa_jax.data")
 
 
 def _docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -119,11 +87,8 @@ def too_long(tree: Path) -> list[str]:
     return found
 
 
-def test_functions_and_modules_are_short(copy):
+def test_functions_and_modules_are_short():
     assert not too_long(ROOT)
-    path = copy / "lsa_jax" / "errors.py"
-    _append(path, "def f():\n" + "    f()\n" * 60 + "# so long\n" * 500)
-    assert len(too_long(copy)) == 2
 
 
 # Lines of Python a folder: a tenth more fails. Raise one where a new feature is worth its lines.

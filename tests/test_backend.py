@@ -2,10 +2,8 @@
 
 import jax
 import numpy as np
-import pytest
 
 from lsa_jax import backend, kernels, models
-from lsa_jax.errors import InputError
 
 
 def test_the_finite_ntk_chooses_its_method_where_the_default_device_does_not_count(uncounted):
@@ -32,25 +30,3 @@ def test_what_was_traced_for_one_platform_is_traced_again_for_another():
             traced.lower(1.0)
     traced.lower(1.0)
     assert seen == ["gpu", "tpu", jax.default_backend()]
-
-
-def test_memory_and_devices_are_those_of_the_machine_that_is_built_for():
-    assert backend.memory() is None  # of CPUs
-    with backend.built_for("tpu", memory=16e9, count=4):
-        assert (backend.platform(), backend.memory(), backend.device_count()) == ("tpu", 16e9, 4)
-        assert not backend.is_cpu()
-    assert backend.device_count() == jax.device_count()
-
-
-def test_platforms_go_by_both_of_their_names():
-    with backend.built_for("gpu"):
-        assert backend.is_this(("cuda",)) and backend.is_this(("rocm", "tpu"))
-        assert not backend.is_this(("cpu", "tpu"))
-
-
-def test_unknown_platforms_are_refused():
-    with (
-        pytest.raises(InputError, match=r"platform is 'cuda'; accepted: .*cpu.*gpu.*tpu"),
-        backend.built_for("cuda"),
-    ):
-        pass

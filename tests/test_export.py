@@ -27,20 +27,7 @@ NUM_TRAIN, BATCH, DEVICES = 16, 8, 4
 IMAGE = (16, 16, 3)
 LOSS = training.LOSSES["softmax_cross_entropy"]
 
-# Each layout and each accelerator once; the rest with -m slow.
-PLACES = [
-    ("replicas", "tpu"),
-    ("batch", "cuda"),
-    *(
-        pytest.param(*place, marks=pytest.mark.slow)
-        for place in [
-            ("replicas", "cpu"),
-            ("replicas", "cuda"),
-            ("batch", "cpu"),
-            ("batch", "tpu"),
-        ]
-    ),
-]
+PLACES = [("replicas", "tpu"), ("batch", "cuda")]  # each layout and each accelerator once
 
 MODELS = {
     "mlp": lambda axis: (models.mlp(16), IMAGE),
@@ -196,9 +183,7 @@ def test_training_lowers_for_every_processor(family, layout_name, platform, by_s
 
 
 # Other tests run each kernel on a CPU, against float64 or another way to compute it.
-@pytest.mark.parametrize(
-    "platform", [pytest.param("cpu", marks=pytest.mark.slow), *list(PLATFORMS)[1:]]
-)
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_lower_for_every_processor_in_full_precision(name, platform):
     texts = kernels_lowered(name, platform)
@@ -209,11 +194,3 @@ def test_kernels_lower_for_every_processor_in_full_precision(name, platform):
         assert precision == ["HIGHEST", "HIGHEST"]
     for text in texts:
         assert_fits_any_processor(text, platform)
-
-
-def test_loops_that_keep_to_a_cache_are_those_of_cpus_alone():
-    def loops(platform):
-        return sum(text.count("stablehlo.while") for text in kernels_lowered("infinite", platform))
-
-    # One of a TPU's loops is over the pairs of nearly equal inputs, which its products cannot tell.
-    assert loops("cpu") > loops("cuda") and loops("tpu") <= loops("cuda") + 1

@@ -64,14 +64,6 @@ def built(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_an_index_takes_both(built):
-    _, *distributions = built
-    assert all(f"-{lsa_jax.__version__}" in path.name for path in distributions)
-    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, distributions)]
-    subprocess.run(command, check=True)
-
-
-@pytest.mark.slow
 def test_the_wheel_is_the_package_with_its_data_and_stands_by_itself(built):
     copy, _, wheel = built
     with zipfile.ZipFile(wheel) as archive:

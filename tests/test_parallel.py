@@ -41,15 +41,6 @@ def test_copies_do_not_pile_up_on_the_first_device(layout, most_held):
     assert max(most_held) - before <= 2 * data.nbytes
 
 
-def test_a_share_of_the_replicas_goes_to_each_device_alone(most_held):
-    layout = ReplicaLayout(8)
-    states = np.arange(8 * MEGABYTE, dtype=np.float32).reshape(8, -1)
-    before = sum(a.nbytes for a in jax.live_arrays())
-    spread = layout.spread(states)
-    assert max(most_held) - before <= 2 * states[0].nbytes
-    np.testing.assert_array_equal(layout.gather(spread), states)
-
-
 def test_what_is_spread_may_be_given_away_and_leaves_its_origin_as_it_is():
     layout = ReplicaLayout(4)
     states = {"numpy": np.ones((4, 3), np.float32), "jax": jnp.ones((4, 3))}

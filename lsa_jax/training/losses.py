@@ -110,7 +110,8 @@ def is_correct(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
         InputError: other shapes, a class outside 0 to c - 1, or a target without a sign. Traced
             ones give NaN.
     """
-    outputs, targets = paired(outputs, targets, _kind_of_answers(np.shape(outputs)))
+    outputs = real_array("outputs", outputs)
+    outputs, targets = paired(outputs, targets, _kind_of_answers(outputs.shape))
     if outputs.shape[1] == 1:
         correct = outputs[:, 0] * targets > 0
         known = ~jnp.isnan(targets) & (targets != 0)

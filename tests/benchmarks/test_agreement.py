@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import agreement, torch_peers
-from benchmarks.measure import Contest, Skipped
-from benchmarks.works import WORKS
+from benchmarks.measure import Contest
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -24,14 +23,6 @@ def _without(monkeypatch, *modules):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name in modules else find(name)
     )
-
-
-def test_every_work_is_listed_and_skipped_where_its_peer_is_not_installed(monkeypatch):
-    _without(monkeypatch, "neural_tangents", "torch", "nngeometry")
-    skipped = list(agreement.contests(quick=True))
-    assert tuple(work.work for work in skipped) == WORKS["agreement"]
-    assert all(isinstance(work, Skipped) for work in skipped)
-    assert skipped[-2].reason == "torch and nngeometry not installed"
 
 
 @pytest.mark.parametrize("work", ["infinite NTK, layer Residual", "finite NTK, CNN"])

@@ -6,7 +6,6 @@ import tarfile
 
 import numpy as np
 import pytest
-import scipy.io
 
 from lsa_jax.data import images
 from lsa_jax.errors import InputError
@@ -91,28 +90,3 @@ def test_bits_flipped_anywhere_and_cuts_anywhere_are_one_line_or_change_nothing(
                 for first, second in parts:
                     np.testing.assert_array_equal(first, second)
     assert refused > 60
-
-
-def digits(count=4):
-    return {
-        "X": np.zeros((32, 32, 3, count), np.uint8),
-        "y": np.ones((count, 1), np.uint8),
-    }
-
-
-WRONG_MAT = {
-    "no X": ({"y": digits()["y"]}, ["no variable X"]),
-    "fewer labels": (digits() | {"y": digits(3)["y"]}, ["3 labels", "4"]),
-    "label 0": (digits() | {"y": np.array([[1], [2], [3], [0]])}, ["0 to 3", "1 to 10"]),
-}
-
-
-@pytest.mark.parametrize("case", WRONG_MAT)
-def test_matlab_file_of_something_else_is_one_line(case, svhn_dir):
-    variables, words = WRONG_MAT[case]
-    path = svhn_dir / "svhn/test_32x32.mat"
-    scipy.io.savemat(path, variables)
-    with pytest.raises(InputError) as error:
-        images.load("svhn", svhn_dir)
-    for word in [str(path), *words]:
-        assert word in str(error.value), str(error.value)

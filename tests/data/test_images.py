@@ -1,8 +1,6 @@
 """Data sets come out as they were written, from every layout, and damage is one clear line."""
 
 import gzip
-import hashlib
-import inspect
 import os
 import shutil
 from pathlib import Path
@@ -80,12 +78,6 @@ def test_svhn_label_10_is_the_digit_0(svhn_dir):
 # Where data is looked for.
 
 
-def test_environment_variable_names_the_data_folder(mnist_dir, monkeypatch):
-    expected = load_small("mnist", mnist_dir)
-    monkeypatch.setenv("LSA_DATA_DIR", str(mnist_dir))
-    assert_equal_sets(load_small("mnist", None), expected)
-
-
 @pytest.mark.parametrize("from_environment", [True, False])
 @pytest.mark.parametrize("name", [name for name in images.NAMES if name != "digits"])
 def test_missing_data_in_a_given_folder_is_not_downloaded(
@@ -120,26 +112,6 @@ def test_without_a_data_folder_missing_files_go_to_the_cache(mnist_dir, tmp_path
 
 
 # Checksums.
-
-
-def test_one_warning_names_the_changed_file(mnist_dir, monkeypatch):
-    for part in PARTS[1:]:
-        contents = gzip.decompress((mnist_dir / f"mnist/{part}-ubyte.gz").read_bytes())
-        digest = hashlib.md5(contents).hexdigest()
-        monkeypatch.setitem(downloads.CONTENTS_MD5, f"{part}-ubyte", digest)
-    with pytest.warns(ChecksumWarning) as record:
-        inspect.unwrap(images.load)("mnist", mnist_dir)  # checks of types would be its caller
-    assert len(record) == 1
-    assert str(mnist_dir / "mnist/train-images-idx3-ubyte.gz:") in str(record[0].message)
-    assert record[0].filename == __file__
-
-
-def test_files_as_published_do_not_warn(svhn_dir, monkeypatch):
-    for name in ("train_32x32.mat", "test_32x32.mat"):
-        digest = hashlib.md5((svhn_dir / "svhn" / name).read_bytes()).hexdigest()
-        monkeypatch.setitem(downloads.CONTENTS_MD5, name, digest)
-    images.load("svhn", svhn_dir)  # warnings are errors
-    assert [file.as_published for file in images.read("svhn", svhn_dir)[1]] == [True, True]
 
 
 # Real data: read before the environment is cleared for the other tests.

@@ -57,16 +57,6 @@ def one_transparent_colour(path):
     return np.where((pixels == (10, 20, 30)).all(-1, keepdims=True), 255, pixels)
 
 
-def transparent_palette(path):
-    indices = np.arange(36, dtype=np.uint8).reshape(6, 6) % 4
-    image = Image.new("P", (6, 6))
-    image.putdata(indices.ravel().tolist())
-    image.putpalette([9, 9, 9, 50, 60, 70, 0, 0, 0, 200, 100, 50])
-    image.save(path, transparency=0)
-    colours = np.array([[255, 255, 255], [50, 60, 70], [0, 0, 0], [200, 100, 50]])
-    return colours[indices]
-
-
 def animation(path):
     frames = [Image.fromarray(noise(seed=seed)) for seed in (1, 2)]
     frames[0].save(path, save_all=True, append_images=frames[1:], lossless=True)
@@ -90,21 +80,13 @@ def by(mode, expected=lambda pixels: pixels):
     return save
 
 
-def black_and_white(path):
-    pixels = noise(channels=0) > 127
-    Image.fromarray(pixels).save(path)
-    return 255 * pixels
-
-
 KINDS = {
     "grey.png": by("L"),
     "colour.PNG": by("RGB"),
     "print.tiff": by("CMYK"),
-    "bilevel.png": black_and_white,
     "alpha.png": by("RGBA", on_white),
     "palette.gif": palette,
     "one_colour.png": one_transparent_colour,
-    "transparent.gif": transparent_palette,
     "animation.webp": animation,
 }
 
@@ -117,19 +99,6 @@ def test_pixels_are_those_that_were_saved(kind, reader, tmp_path):
     expected = np.asarray(KINDS[kind](path), np.float64) / 255
     expected = np.broadcast_to(expected.reshape(SIDE, SIDE, -1), (SIDE, SIDE, 3))
     np.testing.assert_allclose(READERS[reader](path), expected, atol=1.01 / 255)
-
-
-@pytest.mark.parametrize("suffix", ["JPEG", "webp", "jp2"])
-@pytest.mark.parametrize("reader", READERS)
-def test_compressed_pictures_are_as_pillow_has_them(suffix, reader, tmp_path):
-    if f".{suffix.lower()}" not in Image.registered_extensions():
-        pytest.skip("Pillow was built without it")
-    path = tmp_path / "set" / "a" / f"x.{suffix}"
-    path.parent.mkdir(parents=True)
-    Image.fromarray(noise()).save(path)
-    with Image.open(path) as image:
-        expected = np.asarray(image.convert("RGB")) / 255
-    np.testing.assert_allclose(READERS[reader](path), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png"])
@@ -158,26 +127,6 @@ def test_more_than_8_bits_are_refused(kind, reader, tmp_path):
     Image.fromarray(np.full((SIDE, SIDE), 40, types[kind])).save(path)
     with pytest.raises(InputError, match=f"x.tiff has pixels of kind {kind}"):
         READERS[reader](path)
-
-
-def test_pictures_of_other_sizes_are_made_squares(tmp_path):
-    shapes = {
-        "cat/0.png": (40, 20),
-        "cat/1.png": (8, 8),
-        "dog/0.png": (16, 32),
-        "dog/1.png": (9, 8),
-    }
-    pixels = {}
-    for seed, (name, shape) in enumerate(shapes.items()):
-        add(tmp_path / "set", name, shape=shape, start=seed)
-        pixels[name] = noise(*shape, seed=seed)[None] / np.float32(255)
-    with pytest.raises(InputError, match=r"pixels; expected 20 x 40.*size"):
-        data.load("set", tmp_path)
-    for fit in ("crop", "pad", "squash"):
-        image_set = data.load_folder("set", tmp_path, size=4, fit=fit)
-        found = [*image_set.test.inputs, *image_set.train.inputs]
-        expected = [data.resize(image, 4, fit)[0] for image in pixels.values()]
-        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 # Layouts.
@@ -234,15 +183,6 @@ def test_what_may_be_a_split_is_no_class(case, tmp_path):
     assert "\n" not in str(refused.value)
 
 
-def test_a_validation_split_beside_a_test_set_is_left_out_and_counted(tmp_path):
-    for seed, part in enumerate(("train", "val", "test")):
-        add(tmp_path / "set", *names(f"{part}/{{}}", 3), start=100 * seed)
-    add(tmp_path / "set", "pred/0.png")
-    with pytest.warns(PictureWarning, match="1 in pred, 6 in val"):
-        image_set = data.load("set", tmp_path)
-    assert len(image_set.train.targets) == len(image_set.test.targets) == 6
-
-
 # Files that are left out.
 
 
@@ -260,20 +200,6 @@ def test_files_of_systems_are_no_pictures(tmp_path):
 
 def photographs(tmp_path):
     return data.photographs(tmp_path / "set", SIDE)
-
-
-def test_pictures_that_cannot_be_read_are_counted_by_suffix(tmp_path):
-    add(tmp_path / "set", *names("{}", 5))
-    (tmp_path / "set/bird").mkdir()
-    for name in ("cat/x.heic", "cat/y.HEIC", "dog/z.cr2", "dog/0123", "dog/a.eps"):
-        (tmp_path / "set" / name).write_bytes(b"x")
-    with pytest.warns(PictureWarning, match="1 .cr2, 1 .eps, 2 .heic, 1 no suffix.*without.*bird"):
-        assert data.load("set", tmp_path).class_names == CLASSES
-    with pytest.warns(PictureWarning, match="1 .cr2, 1 .eps, 2 .heic, 1 no suffix"):
-        assert len(photographs(tmp_path)) == 10
-    (tmp_path / "set/bird/0.heic").write_bytes(b"x")
-    with pytest.raises(InputError, match="set/bird has no picture that can be read .1 .heic"):
-        data.load("set", tmp_path)
 
 
 # Links.

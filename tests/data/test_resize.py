@@ -72,16 +72,6 @@ def test_images_become_square_as_asked(shape, fit):
     np.testing.assert_allclose(resize(images, 3, fit), expected, atol=1e-6)
 
 
-def test_an_image_does_not_depend_on_the_others():
-    images = make_images(17, channels=3, size=37)
-    np.testing.assert_array_equal(resize(images, 13)[5:6], resize(images[5:6], 13))
-
-
-def test_resize_to_the_same_size_returns_the_images():
-    images = make_images(2)
-    assert resize(images, 4) is images
-
-
 @pytest.mark.parametrize("wrong", [{"size": 0}, {"fit": "stretch"}])
 def test_other_sizes_and_fits_are_refused(wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))} is"):

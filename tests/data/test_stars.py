@@ -6,20 +6,6 @@ from lsa_jax.data import stars
 from lsa_jax.data.backgrounds import Composition, compose
 
 
-def test_a_star_has_a_tip_two_arms_and_two_feet():
-    shape = stars.star()[..., 0]
-    rows, columns = np.nonzero(shape.any(1))[0], np.nonzero(shape.any(0))[0]
-    assert (rows[0], rows[-1], columns[0], columns[-1]) == (3, 9, 7, 13)
-    inside = shape[3:10, 7:14]
-    np.testing.assert_array_equal(inside, inside[:, ::-1])
-    assert inside.sum(1).tolist() == [1, 3, 7, 5, 3, 5, 4]
-    # With these sums there is one such shape: rows are of one piece each, but for the feet, which
-    # stand below the last of them with a gap between.
-    pieces = (np.diff(np.pad(inside, ((0, 0), (1, 1))), axis=1) == 1).sum(1)
-    assert pieces.tolist() == [1, 1, 1, 1, 1, 1, 2]
-    assert inside[5][inside[6] == 1].all()
-
-
 def test_in_32_pixels_a_star_has_18_places_each_way_with_as_much_room_as_in_its_picture(key):
     picture = stars.star()
     place = Composition(stars.SIDE, 32, "random_location", "none", transparent=True)

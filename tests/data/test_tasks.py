@@ -97,15 +97,6 @@ def test_larger_subset_begins_with_the_smaller():
     assert sorted(drawn[-1]) == list(range(200))
 
 
-def test_seeds_draw_different_subsets_and_one_seed_the_same():
-    first, again, other = (
-        numbers(task_view(DIGITS, "all", num_train=30, subset_seed=seed).train)
-        for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert set(first) != set(other)
-
-
 @hypothesis.settings(max_examples=25, deadline=None, derandomize=True)
 @hypothesis.given(
     counts=strategies.lists(strategies.integers(0, 12), min_size=1, max_size=6),
@@ -144,13 +135,6 @@ def test_view_that_does_not_fit_is_one_line(case):
     image_set, task, options, message = WRONG[case]
     with pytest.raises(InputError, match=message):
         task_view(image_set, task, **options)
-
-
-def test_train_and_test_subsets_are_drawn_independently():
-    both = make_set("01", 50, 50)
-    both = both._replace(test=both.train)
-    task = task_view(both, "all", num_train=20, num_test=20)
-    assert set(numbers(task.train)) != set(numbers(task.test))
 
 
 @pytest.mark.parametrize(

@@ -173,18 +173,6 @@ def test_calls_that_do_not_fit_are_refused_with_the_bytes(name, monkeypatch):
     assert "\n" not in str(refused.value)
 
 
-def test_a_kernel_that_is_refused_at_once_goes_in_tiles_or_in_a_compiled_program(monkeypatch):
-    ntk = kernels.finite_kernel(MODEL.apply, params(), method="layerwise")
-    expected = ntk(X)
-    monkeypatch.setattr(memory, "host_available", lambda: 150_000.0)
-    with pytest.raises(InputError):
-        ntk(X)
-    np.testing.assert_allclose(kernels.gram(ntk, X), expected, rtol=1e-4, atol=1e-6)
-    # The caller of jit can read the compiled program's memory.
-    found = jax.jit(functools.partial(kernels.empirical_ntk, MODEL.apply))(params(), X)
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
-
-
 def test_arrays_that_live_together_are_counted_as_they_come_and_go():
     x = jax.ShapeDtypeStruct((50, 20), np.float32)
 

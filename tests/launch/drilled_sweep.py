@@ -1,13 +1,11 @@
-"""A sweep that takes a second, and a program that kills it, for tests of drills.
+"""A sweep that takes a second, and a kill after some processor time, for tests of drills.
 
 A tiny experiment takes the place of the real ones: two groups of two points, each of which trains
 a network with checkpoints and then computes a kernel in a file.
 """
 
-import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +20,6 @@ import pandas as pd
 
 from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.sweep import run as runner
@@ -31,7 +28,6 @@ from lsa_jax.sweep.fields import product
 from lsa_jax.sweep.points import Point, make_points
 
 EPOCHS = 4
-_KILLS = 3
 
 
 def _init(key, input_shape):
@@ -117,19 +113,6 @@ def content(workdir: Path) -> dict[str, object]:
     return {"results.csv": results.to_dict("list"), **reports, **metrics}
 
 
-def _begin(workdir: Path) -> int:
-    """Starts the sweep in a process of its own; a mistake is one line, and status 2."""
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        sweep(workdir)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        os._exit(2)
-    os._exit(0)
-
-
 def processor_seconds(pid: int) -> float:
     """Returns the processor time of a process and its children.
 
@@ -152,22 +135,3 @@ def kill_after(pid: int, seconds: float) -> bool:
         time.sleep(0.002)
     os.kill(pid, signal.SIGKILL)
     return True
-
-
-def main(folder: Path, seed: int) -> None:
-    """Runs the sweep whole, then killed at random moments, then by two at once."""
-    whole = _begin(folder / "whole")
-    _, status, usage = os.wait4(whole, 0)
-    seconds, kills = usage.ru_utime + usage.ru_stime, 0
-    for share in np.random.default_rng(seed).uniform(0.2, 1.0, _KILLS):
-        pid = _begin(folder / "killed")
-        kills += kill_after(pid, share * seconds)
-        os.waitpid(pid, 0)
-    os.waitpid(_begin(folder / "killed"), 0)
-    statuses = [os.waitpid(pid, 0)[1] for pid in [_begin(folder / "both") for _ in range(2)]]
-    codes = [os.waitstatus_to_exitcode(status) for status in statuses]
-    print(json.dumps({"seconds": seconds, "kills": kills, "codes": codes}))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -7,7 +7,7 @@ import pytest
 import scipy.io
 
 from launch import data
-from lsa_jax.data import downloads, images
+from lsa_jax.data import downloads
 from lsa_jax.errors import InputError
 
 
@@ -61,16 +61,6 @@ def test_missing_data_are_fetched_once_and_described(run, fetched, tmp_path, cap
     assert capsys.readouterr().out == first and len(fetched) == 2
 
 
-def test_without_a_flag_the_folder_is_the_environments_or_the_cache(
-    run, fetched, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(downloads, "cache_dir", lambda: tmp_path / "cache")
-    run()
-    monkeypatch.setenv("LSA_DATA_DIR", str(tmp_path / "there"))
-    run()
-    assert all((tmp_path / name / "svhn/test_32x32.mat").exists() for name in ("cache", "there"))
-
-
 def test_damaged_data_are_refused_and_left_alone(run, fetched, refused, tmp_path):
     write_svhn(tmp_path / "svhn")
     path = tmp_path / "svhn/train_32x32.mat"
@@ -79,7 +69,3 @@ def test_damaged_data_are_refused_and_left_alone(run, fetched, refused, tmp_path
         run(tmp_path)
     assert path.read_bytes() == b"damaged" and not fetched
     assert str(path) in refused("data", "--dataset=svhn", f"--data_dir={tmp_path}")
-
-
-def test_every_published_set_can_be_fetched():
-    assert data._NAMES == images.NAMES

@@ -8,13 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from launch import _distributed, _joining
+from launch import _distributed
 from lsa_jax.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,44 +138,3 @@ def test_wrong_flags_are_refused(values, words, given):
     with given(**{"distributed": True} | values):
         with pytest.raises(InputError, match=words), _distributed.joined():
             pytest.fail("joined")
-
-
-def test_a_port_or_place_that_is_taken_and_wrong_devices_are_refused(given, monkeypatch):
-    """Of each jax would end the process, or all of them."""
-
-    def refused(words, address, process_id):
-        flags = {"coordinator_address": address, "num_processes": 2, "process_id": process_id}
-        with given(distributed=True, **flags):
-            with pytest.raises(InputError, match=words), _distributed.joined():
-                pytest.fail("joined")
-
-    with socket.create_server(("", 0)) as server:
-        refused("that port cannot be opened here", f"localhost:{server.getsockname()[1]}", 0)
-    address = f"localhost:{os.getpid()}"
-    _joining._take_place(address, 0)  # another place is no hindrance
-    _joining._take_place(address, 1)
-    try:
-        refused("--process_id is 1, which runs on this host", address, 1)
-    finally:
-        for _ in range(2):
-            _joining._held.pop().release()
-    for wrong in ("all", "0;1", "0,-1"):
-        monkeypatch.setenv("JAX_LOCAL_DEVICE_IDS", wrong)
-        refused("JAX_LOCAL_DEVICE_IDS is .*such as 0,1", "localhost:1", 1)
-
-
-def test_a_file_that_a_process_is_refused_costs_one_line(given, monkeypatch, capsys):
-    monkeypatch.setattr(_joining, "connect", lambda *where: SimpleNamespace(is_first=True, index=0))
-    monkeypatch.setattr(_distributed, "_LAST", 0.0)
-    monkeypatch.setattr(os, "_exit", sys.exit)
-    with given(distributed=True), pytest.raises(SystemExit) as ended, _distributed.joined():
-        open("nowhere/file")  # noqa: SIM115
-    assert ended.value.code == 2
-    line = capsys.readouterr().err
-    assert line.startswith("error: nowhere/file: No such file") and line.count("\n") == 1
-
-
-def test_the_loss_of_another_process_is_no_other_lost_connection():
-    gloo = "Gloo AllGather failed: [gloo/transport/tcp/pair.cc:547] Connection closed by peer"
-    assert _distributed._is_loss(RuntimeError(gloo))
-    assert not _distributed._is_loss(OSError("Connection to api.wandb.ai timed out"))

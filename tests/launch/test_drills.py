@@ -4,14 +4,11 @@ For the parts that all experiments share, with a sweep of a second (drilled_swee
 """
 
 import itertools
-import json
 import os
 import re
 import resource
 import runpy
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,9 +16,7 @@ import jax
 import pytest
 
 from lsa_jax.errors import DamageWarning, InputError, StorageError
-from lsa_jax.sweep import run
 
-ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("drilled_sweep.py")
 DRILL = runpy.run_path(str(SCRIPT))
 sweep, content = DRILL["sweep"], DRILL["content"]
@@ -57,36 +52,6 @@ def _one_line(error):
 
 
 # Killed
-
-
-# tests/sweep/test_run.py kills at chosen moments.
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_killed_at_random_moments_or_started_twice_it_ends_with_the_same_results(whole, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", SCRIPT, tmp_path, "0"],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["kills"] > 0
-    # Of two at once, one works, and the other says so; unless it came when all was done.
-    codes, errors = found["codes"], re.findall("^error: .*$", done.stderr, re.MULTILINE)
-    assert 0 in codes and set(codes) <= {0, 2} and len(errors) == codes.count(2), done.stderr
-    assert all("in use by another sweep" in line for line in errors)
-    for name in ("whole", "killed", "both"):
-        assert content(tmp_path / name) == content(whole)
-        assert not list((tmp_path / name).rglob("*.partial")), name
-        assert not list((tmp_path / name).glob("groups/*/scratch")), name
-
-
-def test_a_kill_before_the_sweep_is_recorded_is_no_obstacle(tmp_path):
-    for name in (".lock", ".config.json.partial"):
-        (tmp_path / name).write_text("{")
-    assert run._is_new(tmp_path, {})
 
 
 # A disk that takes no more

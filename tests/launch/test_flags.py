@@ -8,11 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from absl import flags
-from absl.testing import flagsaver
-
-from launch import _cli
-from lsa_jax.sweep import config_files
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.stem for path in (ROOT / "launch").glob("[!_]*.py"))
@@ -135,45 +130,3 @@ def test_a_configuration_may_lie_anywhere(launch, refused, tmp_path):
         shown = launch("show", f"--config={written}", "--fields=seed", HOME=str(folder.parent))
         assert f"{written.rpartition('/')[2]}: experiment" in shown.stdout, shown.stderr
     assert "huge" in refused("show", f"--config={folder}/x:y.py:huge")
-
-
-FIELD = "--config.noise=2"
-
-
-@pytest.mark.parametrize(
-    "typed",
-    [
-        ["-config=c.py:quick", FIELD, "--workdir=out"],
-        ["--workdir=out", FIELD, "-config", "c.py:quick"],
-        ["--config=d.py", "--workdir=out", "--config", "c.py:quick", FIELD],
-        ["--config=d.py", "--workdir=out", "-flagfile", "FILE"],
-    ],
-)
-def test_a_command_is_recorded_as_it_was_taken(typed, tmp_path, monkeypatch):
-    file = tmp_path / "flags"
-    file.write_text(f"# a comment\n--config=c.py:quick\n{FIELD}\n")
-    argv = ["sweep", *(word.replace("FILE", str(file)) for word in typed)]
-    monkeypatch.setattr(sys, "argv", argv)
-    monkeypatch.setattr(_cli, "_overrides", [])
-    monkeypatch.setattr(_cli, "_words", [])
-    with flagsaver.flagsaver():
-        flags.FLAGS.unparse_flags()
-        _cli._parse(argv)
-        assert _cli.configured() == ["--config=c.py:quick", FIELD]
-        assert _cli.command() == ["sweep", "--config=c.py:quick", FIELD, "--workdir=out"]
-    # Of commands that earlier versions recorded as typed the last configuration counts.
-    typed = ["sweep", "--config=d.py", "-config", "c.py:quick", "--workdir=out"]
-    assert config_files.named_in(typed) == "c.py:quick"
-
-
-# The commands are read before jax is imported, in a fraction of a second of processor time.
-_HELP = """
-import os, subprocess, sys
-command = [sys.executable, "-m", "launch.run", "--help"]
-subprocess.run(command, stdout=subprocess.DEVNULL)
-print(os.times().children_user + os.times().children_system)
-"""
-
-
-def test_help_takes_a_fraction_of_a_second():
-    assert float(run("-c", _HELP).stdout) < 3.0

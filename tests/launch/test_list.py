@@ -1,15 +1,6 @@
 """launch.list and launch.show print configurations, and shells complete their names."""
 
-import os
 import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_list_has_item_cost_data_and_status(launch):
@@ -42,40 +33,3 @@ def test_a_configuration_is_shown_with_values_meanings_and_defaults(launch):
     changed = launch("show", config, *fields, "--changed").stdout
     starred = [line for line in found.splitlines() if line.startswith("* ")]
     assert starred == [line for line in changed.splitlines() if " = " in line]
-
-
-LINES = {
-    "--config=configs/lsa/fig6": ["", ":quick", ":small", ":width_1", ":widths"],
-    "--config=configs/lsa/fig6_mnist.py:s": [":small"],
-}
-
-
-def completed(shell, line):
-    """Returns a shell's completions of the last word of a line."""
-    source = f"{sys.executable} -m launch.list --completion={shell} | source\n"
-    if shell == "bash":
-        source = f"""source <({sys.executable} -m launch.list --completion=bash)
-COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=('{sys.executable}')
-_lsa_jax_complete
-given='{line.rpartition(" ")[2]}'
-for reply in "${{COMPREPLY[@]}}"; do
-    case $given in *:*) echo "${{given%:*}}:$reply" ;; *) echo "--config=$reply" ;; esac
-done"""
-    else:
-        source += f"complete -C '{line}'"
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    result = subprocess.run(
-        [shell, "-c", source], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    return sorted(result.stdout.split())
-
-
-@pytest.mark.parametrize("shell", ["bash", "fish"])
-def test_shells_complete_configurations(shell):
-    if not shutil.which(shell):
-        pytest.skip(f"no {shell}")
-    for given, sizes in LINES.items():
-        expected = [f"--config=configs/lsa/fig6_mnist.py{size}" for size in sizes]
-        assert completed(shell, f"python -m launch.sweep {given}") == sorted(expected)
-    if shell == "bash":  # other programs are completed as before
-        assert completed("bash", "python train.py --config=configs/lsa/fig6") == []

@@ -1,19 +1,13 @@
 """Every mistake costs one line that names it, exit status 2, and leaves nothing on disk."""
 
 import importlib.util
-import io
-import os
-import sys
-from pathlib import Path
 
 import pytest
 
-from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.sweep.variants import set_fields
 
-ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = "--config=configs/quickstart.py"
 LONG = 300 * "x"
 
@@ -34,21 +28,13 @@ def sweep(refused, tmp_path):
     ("argument", "words"),
     [
         ("--config.nois=1", ["config.nois", "config.noise"]),
-        ("--config.data=1", ["config.data"]),
         ("--config.noise", ["--config.noise=VALUE"]),
         ("--config.noise=-1", ["config.noise", "'-1'", "0 or more"]),
-        ("--config.noise={[]: 1}", ["config.noise", "'{[]: 1}'", "a number"]),
-        ("--config.seed=1.5", ["config.seed", "whole number"]),
-        ("--config.model.name=vit", ["config.model.name", "wide_resnet"]),
         ("--config.data.image_size=17", ["config.data.image_size", "17", "16"]),
         ("--config.sweep.seed=[0, 1]", ["config.sweep.seed", '"(0, 1)"']),
-        ("--config.sweep.noise=()", ["no points"]),
-        ("--config.sweep.noise=(0.0, 0.0)", ["twice"]),
         ("--config.noise=0.5", ["--config.noise is 0.5", '--config.sweep.noise="(0.5,)"']),
-        ("--config.seed=0", ["--config.seed is 0", "launch.run"]),
         ("--config.experiment=growing_grass", ["config.experiment"]),
         ("--wrkdir=x", ["wrkdir", "workdir"]),
-        ("now", ["'now'", "flags"]),
         (f"--data_dir={LONG}", [f"{LONG}: File name too long; accepted: "]),
     ],
 )
@@ -61,15 +47,10 @@ def test_a_wrong_setting_or_flag_is_refused(sweep, argument, words):
     ("fields", "named"),
     [
         ({"data.background": "photographs"}, "data.photographs"),
-        ({"data.photographs": "plants"}, "data.photographs"),
-        ({"data.folder": "mine"}, "data.folder"),
         ({"data.background": "none", "noise": 1.0}, "noise"),
         ({"data.fresh_backgrounds": True, "data.copies": 2}, "data.copies"),
-        ({"model.channels": ()}, "model.channels"),
         ({"model.name": "wide_resnet", "learner": "ntk_infinite"}, "learner"),
-        ({"model.name": "wide_resnet", "model.depth": 12}, "model.depth"),
         ({"network.schedule": "steps", "network.decay_epochs": ()}, "decay_epochs"),
-        ({"learner": "ntk_infinite", "ntk_infinite.ridge": ()}, "ntk_infinite.ridge"),
     ],
 )
 def test_fields_that_do_not_go_together_are_refused(fields, named):
@@ -81,11 +62,8 @@ def test_fields_that_do_not_go_together_are_refused(fields, named):
 CONFIGS = [
     ("configs/quickstart.py:huge", ["'huge'", "full", "quick"]),
     ("configs/quikstart.py", ["does not exist", "did you mean configs/quickstart.py?"]),
-    ("LICENSE", ["Python file"]),
     ("lsa_jax/errors.py", ["no get_config"]),
-    ("", ["--config is missing"]),
     ("configs/lsa", ["'configs/lsa', a folder"]),
-    (LONG, [f"error: {LONG}: File name too long"]),
 ]
 
 
@@ -100,11 +78,7 @@ def test_a_wrong_configuration_file_is_refused(sweep, config, words):
     [
         ("import nothing_of_this_name", "", ["ModuleNotFoundError"]),
         ("def get_config(): return None", "", ["returns None", "default_config()"]),
-        ("def get_config(): return None", ":small", ["with the variant 'small'"]),
-        ("def get_config(variant): return None", "", ["without a variant"]),
         ("def get_config(): return {}['seed']", "", ["KeyError", "'seed'"]),
-        ("def get_config(): raise SystemExit('no')", "", ["SystemExit", "no"]),
-        ("get_config = 1", "", ["no get_config"]),
     ],
 )
 def test_a_file_that_gives_no_configuration_is_refused(sweep, tmp_path, body, variant, words):
@@ -116,45 +90,28 @@ def test_a_file_that_gives_no_configuration_is_refused(sweep, tmp_path, body, va
 @pytest.mark.parametrize(
     ("script", "flags", "words"),
     [
-        ("watch", ["--every=nan"], "--every is nan"),
         ("preflight", ["--efficiency=nan"], "--efficiency is nan"),
         ("preflight", ["--topology=cpu", "--json=.", QUICKSTART], "--json is '.'"),
-        ("benchmark", ["--suite=kernels", "--json=."], "--json is '.'"),
-        ("benchmark", [], "--suite is missing; accepted: one of kernels"),
         ("benchmark", ["--suite=kernels", "--only=lunch"], "--only is 'lunch'"),
-        ("watch", ["--html=.", "--workdir=."], "--html is '.'"),
         ("synsets", ["--data_noun=LICENSE", "--output=."], "--output is '.'"),
-        ("sweep", [QUICKSTART], "--workdir is missing"),
         ("report", ["--workdir=LICENSE"], "config.json cannot be read: Not a directory"),
-        ("groups", ["--workdir=nowhere", "--groups="], "--groups is ''"),
-        ("groups", ["--workdir=nowhere"], "config.json cannot be read: No such file"),
-        ("cluster", [QUICKSTART, "--workdir=x"], "accepted: one, as --local=4"),
         ("cluster", [QUICKSTART, "--workdir=x", "--local=1", "--scheduler=tcp://a:1"], "not both"),
         ("slurm", ["--config=configs/lsa/[x]*.py", "--workdir=x", "--dry_run"], "no configuration"),
-        ("slurm", ["--config=nowhere.txt", "--workdir=x", "--dry_run"], "no configuration"),
         ("slurm", [QUICKSTART, QUICKSTART, "--workdir=x", "--dry_run"], "each once"),
-        ("slurm", [QUICKSTART, "--config=configs/lsa/x.py", "--workdir=x", "--dry_run"], "x.py:"),
         ("groups", ["--workdir=nowhere", "--groups=0,x"], "--groups is '0,x'"),
-        ("groups", ["--workdir=nowhere", "--groups=0"], "config.json cannot be read: No such file"),
         ("data", [], "--dataset is missing"),
-        ("data", ["--dataset=mnits"], "mnits"),
         ("list", ["--under=soon"], "--under is 'soon'"),
-        ("list", ["--data="], "--data is empty"),
-        ("list", ["--data=mnst"], "--data has 'mnst'"),
-        ("list", ["--configs=docs"], "--configs=docs"),
-        ("list", ["--gallery=nowhere"], "--gallery=nowhere"),
         ("show", [QUICKSTART, "--fields=dat"], "--fields has 'dat'"),
         ("run", [QUICKSTART, "--workdir=x", "--config.sweep.seed=(1,)"], "launch.sweep"),
         # A configuration that the command would ignore.
         ("report", ["--config.noise=2"], "--config.noise=2 is given to a command that reads no"),
-        ("benchmark", [QUICKSTART], f"{QUICKSTART} is given to a command that reads no"),
     ],
 )
 def test_other_commands_refuse_their_flags(refused, script, flags, words):
     assert words in refused(script, *flags)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"config": {"experiment": "x"}}'])
+@pytest.mark.parametrize("content", ["{", '{"config": {"experiment": "x"}}'])
 def test_a_report_on_a_damaged_record_is_refused(refused, tmp_path, content):
     (tmp_path / "config.json").write_text(content)
     assert "config.json" in refused("report", f"--workdir={tmp_path}")
@@ -185,12 +142,9 @@ def test_missing_damaged_and_too_few_data_are_named(sweep, tmp_path):
     ("below", "config", "words"),
     [
         ("", "own_images.py:quick --config.data.folder=cats", "did you mean Cats?"),
-        ("/Cats", "own_images.py:quick --config.data.folder=Cats", "--data_dir={data}"),
         ("/Cats/tom", "own_images.py:quick --config.data.folder=Cats", "--data_dir={data}"),
         ("/mnist", "lsa/fig6_mnist.py:quick", "--data_dir={data}"),
-        ("/cifar-10-batches-bin", "lsa/fig2_sparsity.py:quick", "--data_dir={data}"),
         ("/../apart", "lsa/fig6_mnist.py:quick", "in a folder mnist"),
-        ("/Cats", "lsa/fig4_cifar2_photographs.py --config.data.photographs=Cats", "{data}"),
     ],
 )
 def test_a_data_folder_next_to_the_right_one_is_named(sweep, tmp_path, below, config, words):
@@ -198,7 +152,6 @@ def test_a_data_folder_next_to_the_right_one_is_named(sweep, tmp_path, below, co
     for name in (f"mnist/{mnist}", f"../apart/{mnist}", "Cats/tom/0.png", "Cats/tim/0.png"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_bytes(b"x")
-    (data / "cifar-10-batches-bin").mkdir()
     name, *fields = config.split()
     line = sweep(*fields, f"--data_dir={data}{below}", config=f"--config=configs/{name}")
     assert words.format(data=data) in line
@@ -215,26 +168,3 @@ def test_a_folder_for_results_that_holds_something_else_stays_as_it_is(refused, 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
 def test_a_log_without_its_library_is_refused(sweep):
     assert "--wandb=digits needs wandb" in sweep("--wandb=digits", script="run")
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (IsADirectoryError(21, "Is a directory", b"caf\xe9"), "caf\udce9: Is a directory; acc"),
-        (PermissionError(13, "Permission denied", Path("a/b")), "a/b: Permission denied; acc"),
-        (BrokenPipeError(32, "Broken pipe"), None),  # of no file: a fault, shown whole
-        (OSError(9, "Bad file descriptor", 3), None),
-        (ValueError("x"), None),
-    ],
-)
-def test_an_error_of_a_file_is_a_mistake_and_no_other_is(error, expected):
-    found = _cli.refused_file(error)
-    assert found is None if expected is None else found.startswith(expected)
-
-
-def test_names_of_files_of_any_bytes_are_printed(monkeypatch):
-    printed = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="utf-8"))
-    _cli._print_names_of_any_bytes()
-    print(os.fsdecode(b"caf\xe9"), flush=True)
-    assert printed.getvalue() == b"caf\xe9\n"

@@ -56,19 +56,6 @@ def assert_refused(result, *words):
         assert word in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("argument", "words"),
-    [
-        ("--mem_gb=0", ["--mem_gb", "above 0"]),
-        ("--gpus=-1", ["gpus"]),
-        ("--cpus=1", ["sbatch", "--dry_run"]),  # no SLURM on the PATH
-    ],
-)
-def test_a_mistake_is_one_line_and_writes_nothing(tmp_path, refused, argument, words):
-    line = refused("slurm", *SWEEP, f"--workdir={tmp_path / 'out'}", argument)
-    assert all(word in line for word in words) and not (tmp_path / "out").exists()
-
-
 def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").mkdir()
@@ -97,13 +84,6 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_report_takes_no_more_than_a_task(given):
-    with given(gpus=2, cpus=8, mem_gb=64.0, time=600, partition="gpu"):
-        assert slurm._of_report()[:5] == ("gpu", 0, 2, 8, 30)
-    with given(cpus=1, mem_gb=None, time=5, partition="gpu", report_partition="cpu"):
-        assert slurm._of_report()[:5] == ("cpu", 0, 1, None, 5)
-
-
 @pytest.mark.parametrize(("most", "sizes"), [(2, [2, 2, 1]), (1001, [5])])
 def test_arrays_have_the_size_that_the_cluster_accepts(tmp_path, monkeypatch, given, most, sizes):
     scontrol = tmp_path / "scontrol"
@@ -115,19 +95,6 @@ def test_arrays_have_the_size_that_the_cluster_accepts(tmp_path, monkeypatch, gi
     assert [len(array) for array in arrays] == sizes and sum(arrays, []) == commands
     with given(array_parallelism=7):
         assert slurm._of_task(len(arrays)).at_once * len(arrays) <= 7
-
-
-def test_tasks_in_a_container_see_the_same_folders_and_its_own_python(tmp_path, given):
-    data, workdir = tmp_path / "data", tmp_path / "out"
-    with given(container="lsa_jax.sqsh", cpus=8):
-        tasks, report = slurm._commands(workdir, data, [[]])
-        text = slurm._executor(workdir, data, slurm._of_task())._make_submission_file_text("x", "y")
-    assert tasks[0][:3] == ["python", "-m", "launch.groups"] and report[0] == "python"
-    srun = next(line for line in text.splitlines() if line.startswith("srun"))
-    words = dict(word.split("=", 1) for word in srun.split() if "=" in word)
-    mounts = words["--container-mounts"].split(",")
-    assert words["--container-image"] == "lsa_jax.sqsh" and words["--cpus-per-task"] == "8"
-    assert {f"{folder}:{folder}" for folder in (ROOT, data, workdir)} <= set(mounts)
 
 
 @pytest.fixture

@@ -7,11 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import pytest
-
-from launch import sweep
-from lsa_jax.reporting import machine, reproduction
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,16 +91,6 @@ def test_tensorboard_gets_the_metrics_the_pace_and_the_results(trained):
     assert {step for _, step in found} == {row["step"] for row in rows}
 
 
-def test_a_reproduction_finds_what_a_sweep_leaves(trained):
-    workdir, _ = trained
-    started = reproduction.Sweep("out", "configs/quickstart.py", "Quickstart", "", "")
-    sweep = reproduction.finished(started, workdir.parent, machine.describe_host())
-    assert sweep.status == "done" and sweep.runs == 1 and sweep.run_seconds > 0
-    assert sweep.pictures == ["noise_curves.png"]
-    report = reproduction.markdown("Title", "command", [sweep])
-    assert "1 x cpu" in report and f"jax {jax.__version__}" in report
-
-
 def test_a_sweep_that_is_only_recorded_is_run_by_its_groups(launch, refused, tmp_path):
     workdir = tmp_path / "out"
     fields = ["--config.sweep.learner=('ntk_infinite',)", "--config.sweep.noise=(0.0, 1.0)"]
@@ -119,8 +105,3 @@ def test_a_sweep_that_is_only_recorded_is_run_by_its_groups(launch, refused, tmp
     launch("groups", f"--workdir={workdir}", "--groups=0,1,00", bare=False)
     assert "are missing" not in launch("report", f"--workdir={workdir}", bare=False).stdout
     assert len(list(workdir.glob("runs/*/result.json"))) == 2
-
-
-def test_numbers_in_a_row_are_shown_by_their_ends():
-    assert sweep._ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
-    assert sweep._ranges([]) == "none"

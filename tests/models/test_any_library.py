@@ -71,13 +71,6 @@ def test_any_network_is_drawn_and_run(name):
     assert same == (name in ("nnx instance", "equinox instance"))  # which start every seed
 
 
-def test_an_instance_of_nnx_keeps_its_parameters():
-    module = Nnx(nnx.Rngs(3))
-    model = as_model(module)
-    params = model.init(jax.random.key(0), (4,))
-    np.testing.assert_allclose(model.apply(params, X), module(X), rtol=1e-6)
-
-
 def test_trained_modules_are_parameters():
     linen_net, key = Linen(), jax.random.key(3)
     variables = linen_net.init(key, X)

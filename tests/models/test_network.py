@@ -1,22 +1,18 @@
 """A description and its two readings: against loops in numpy, and against Monte Carlo."""
 
 from functools import partial
-from math import sqrt
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.special
 
 from lsa_jax.models import (
     BatchNorm,
     Conv,
     Dense,
     Flatten,
-    GlobalAvgPool,
     Relu,
-    Residual,
     cnn,
     mlp,
     network,
@@ -101,17 +97,6 @@ def test_cnn_equals_explicit_loops_in_both_parameterizations(key):
     )
 
 
-def test_mlp_equals_its_formula(key):
-    x = jax.random.normal(key, (3, 2, 2, 1))
-    model = mlp(2, 3, widths=(5,), activation="erf", w_std=1.7, b_std=0.4)
-    params = model.init(key, x.shape[1:])
-    hidden, readout = (as_float64(params)[name] for name in ("Dense_0", "Dense_1"))
-    rows = np.asarray(x, np.float64).reshape(3, 4)
-    z = scipy.special.erf(1.7 / 2 * rows @ hidden["weight"] + 0.4 * hidden["bias"])
-    expected = z @ readout["weight"] / np.sqrt(10) + 0.4 * readout["bias"]
-    np.testing.assert_allclose(model.apply(params, x), expected, atol=1e-5)
-
-
 def test_wide_resnet_equals_explicit_loops(key):
     x = jax.random.normal(key, (3, 5, 4, 2))
     model = wide_resnet(1, 3, parameterization="standard")
@@ -149,34 +134,11 @@ def test_batch_split_over_devices_has_the_statistics_and_gradient_of_the_whole(k
 # --- the infinite reading -----------------------------------------------------------------------
 
 
-def residual_net(width_factor, num_classes, **settings):
-    """Two paths, stride, padding, biases and global average; every width grows."""
-
-    def conv(window=3, stride=1, b_std=None):
-        return Conv(width_factor, (window, window), (stride, stride), "SAME", sqrt(2), b_std)
-
-    narrow = Residual((Relu(), conv(stride=2, b_std=0.3)), (conv(1, 2),))
-    layers = [conv(), narrow, Residual((Relu(), conv())), Relu()]
-    return network([*layers, GlobalAvgPool(), Dense(num_classes)], **settings)
-
-
-NETS = {
-    "mlp": (partial(mlp, widths=(1, 1), activation="erf", b_std=0.3), (4,)),
-    "cnn": (partial(cnn, channels=(1, 1), b_std=0.3), (7, 8, 1)),
-    "residual": (residual_net, (4, 3, 1)),
-}
-
-
 def empirical_ntk(model, params, x):
     """Mean over outputs of the Jacobian's Gram matrix, by the definition."""
     jacobian = jax.jacrev(model.apply)(params, x)
     rows = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(jacobian)]
     return sum(jnp.einsum("acp,bcp->ab", row, row) for row in rows) / rows[0].shape[1]
-
-
-def finite_nngp(model, params, x):
-    outputs = model.apply(params, x)
-    return outputs @ outputs.T / outputs.shape[1]
 
 
 def relative_gaps(model, x, keys, measure=empirical_ntk, get="ntk"):
@@ -205,14 +167,3 @@ def test_mean_ntk_of_one_hidden_layer_is_the_kernel_at_any_width(key, activation
     mean, error_bar = mean_and_error_bar(relative_gaps(model, x, jax.random.split(key, 8000)))
     assert np.all(mean < 4.5 * error_bar)
     assert np.all(error_bar < 0.01)
-
-
-# Of a residual network by Monte Carlo alone; tests/models/test_layers.py has each of its layers.
-@pytest.mark.parametrize("net", ["mlp", "cnn", pytest.param("residual", marks=pytest.mark.slow)])
-def test_covariance_of_outputs_at_initialisation_is_the_nngp(key, net):
-    build, shape = NETS[net]
-    x = jax.random.normal(key, (3, *shape))
-    gaps = relative_gaps(build(96, 64), x, jax.random.split(key, 320), finite_nngp, "nngp")
-    mean, error_bar = mean_and_error_bar(gaps)
-    assert np.all(mean < 4.5 * error_bar)
-    assert np.all(error_bar < 0.02)

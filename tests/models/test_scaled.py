@@ -9,7 +9,6 @@ import optax
 import pytest
 
 from lsa_jax import kernels, models
-from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import network_params, scaled
 
 F = models.mlp(1, 2, widths=(24,), activation="erf")
@@ -86,28 +85,3 @@ def test_the_kernel_is_that_of_the_network(key, data, alpha):
     assert model.kernel is F.kernel
     whole = jax.grad(lambda p: jnp.sum(model.apply(p, x)))(params)
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(whole["initial"]))
-
-
-@pytest.mark.parametrize("alpha", [0.5, 16.0, math.inf])
-def test_outputs_are_the_change_of_a_square_times_the_scale(alpha):
-    def init(key, input_shape):
-        return {"w": jnp.float32(3.0)}
-
-    square = Model(init, lambda params, x: params["w"] ** 2 * x, None)
-    model = scaled(square, alpha)
-    params = model.init(jax.random.key(0), (1,))
-    assert params == {"initial": {"w": 3.0}, "moved": {"w": 0.0}}
-    params["moved"] = {"w": jnp.float32(2.0)}
-    # alpha ((3 + 2 / alpha)^2 - 9) = 12 + 4 / alpha
-    found = model.apply(params, jnp.array([[1.0], [-2.0]]))
-    np.testing.assert_allclose(found, (12 + 4 / alpha) * np.array([[1], [-2]]), rtol=1e-5)
-    np.testing.assert_allclose(network_params(params, alpha)["w"], 3 + 2 / alpha)
-    assert model.rate_factors is None
-
-
-def test_where_it_starts_has_no_rate_and_what_moves_has_that_of_the_network():
-    square = Model(None, None, None, None, lambda shape, optimizer: {"w": 5.0})
-    assert scaled(square, 2.0).rate_factors((1,), "sgd") == {
-        "initial": {"w": 0.0},
-        "moved": {"w": 5.0},
-    }

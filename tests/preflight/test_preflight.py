@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax import backend, costs, kernels, models, parallel
-from lsa_jax.data import stand_ins
+from lsa_jax import backend, costs, kernels, parallel
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.matrices.programs import TileProgram
 from lsa_jax.preflight import dry_run, machines, programs
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point
@@ -26,16 +24,6 @@ def linear(x1, x2):
 @pytest.fixture
 def recorder():
     return dry_run.DryRun(without_data=True)
-
-
-@pytest.fixture
-def uncompiled(monkeypatch):
-    """Takes all pairs in one tile, without compiling it."""
-
-    def choose(stages, x1, x2, *others):
-        return TileProgram((len(x1), len(x2)), (None, None), None, 0, (1000, 2000))
-
-    monkeypatch.setattr(dry_run.tile_programs, "choose", choose)
 
 
 @pytest.mark.parametrize(
@@ -102,54 +90,6 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed(record
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
 
 
-@pytest.mark.parametrize("memory_gb, side", [(1e-3, 300), (16.0, 1000)])
-def test_tiles_are_chosen_by_the_memory_of_the_machine(memory_gb, side, recorder):
-    with backend.built_for("gpu", memory=1e9 * memory_gb), backend.noted_by(recorder):
-        kernels.gram(linear, np.ones((2000, 3), np.float32))
-    ((tiles, _),) = recorder.found
-    assert tiles.tile.memory <= 1e9 * memory_gb / 2
-    assert 0.8 * side <= tiles.tile.shape[0] <= 1.2 * side
-
-
-def test_costs_of_a_tile_are_those_of_its_pairs_on_any_processor(uncompiled):
-    def of_a_pair(platform):
-        recorder = dry_run.DryRun(without_data=True)
-        with backend.built_for(platform, memory=16e9), backend.noted_by(recorder):
-            kernels.gram(models.cnn().kernel, np.ones((512, 28, 28, 1), np.float32))
-            ((program, _),) = recorder.found
-            return programs.count_tile(program).scaled(1 / 512**2)
-
-    tpu, gpu, cpu = map(of_a_pair, ("tpu", "gpu", "cpu"))
-    # A product of 9 numbers at each of the 13 x 13 positions; elsewhere it is summed one by one.
-    assert tpu.products == {"highest": pytest.approx(2 * 9 * 13**2)}
-    assert not gpu.products and not cpu.products
-    for other in (gpu, cpu):
-        # By matrices gaps take a few more: two parts of each vector, and a look for near ones.
-        assert other.flops == pytest.approx(tpu.flops, rel=0.2)
-        assert other.bytes == pytest.approx(4 + 3000 / 512**2)
-
-
-def test_kernels_that_differ_have_tiles_of_their_own(uncompiled, recorder):
-    x = np.ones((20, 12, 12, 1), np.float32)
-    few, many = models.cnn(2), models.cnn(4)
-    key = jax.random.key(0)
-    finite = []
-    for model in (few, few, many):
-        forms = jax.eval_shape(lambda m=model: m.init(key, x.shape[1:]))
-        drawn = jax.tree.map(lambda form: np.zeros(form.shape, form.dtype), forms)
-        finite.append(kernels.finite_kernel(model.apply, drawn, method="jacobian"))
-    identity = np.eye(few.kernel.transform_size(x.shape[1:]))
-    infinite = [few.kernel, models.cnn(2).kernel, few.nngp, models.cnn(2, channels=(8,)).kernel]
-    transformed = [few.kernel.transformed(identity), few.kernel.transformed(2 * identity)]
-    with backend.built_for("gpu", memory=16e9), backend.noted_by(recorder):
-        for kernel in (*finite, *infinite, *transformed):
-            kernels.gram(kernel, x)
-    # Other parameters, an equal network and another transform change no program.
-    found = [(program.name.split()[0], calls) for program, calls in recorder.found]
-    infinite = [("infinite_kernel", calls) for calls in (2, 1, 1)]
-    assert found == [("finite_kernel", 2), ("finite_kernel", 1), *infinite, ("transformed", 2)]
-
-
 def test_of_groups_that_differ_in_their_seeds_alone_one_is_run_for_all():
     ran = []
 
@@ -199,7 +139,6 @@ def program(**fields):
 
 
 TILE = program(name="tile 8 x 8 of kernel", num_devices=1, is_tile=True)
-ASSUMED = programs.assumed(0.4)
 
 
 def test_time_is_that_of_all_calls_with_tiles_shared_by_all_devices():
@@ -211,23 +150,6 @@ def test_time_is_that_of_all_calls_with_tiles_shared_by_all_devices():
     text = programs.as_text(machine, [epoch, TILE], {}, shares, 5)
     # 200 epochs of 0.5 s at a half, and the tiles of before.
     assert "an epoch 1 s, a run 42.5 s (the mean of 5), the sweep's programs 3 min" in text
-
-
-def test_a_table_has_memory_costs_idle_chips_and_programs_that_do_not_fit():
-    machine = machines.parse("v5e:2x2")
-    count = costs.Count({"highest": 2e12, "bfloat16": 1e12}, 0.5e12, 3e9, has_open_loop=True)
-    given = [program(calls=2.5, peak=1.5e9, count=count, num_devices=1), program(peak=40e9)]
-    given += [program(peak=None, refusal="RESOURCE_EXHAUSTED", seconds=None, collectives=None)]
-    text = programs.as_text(machine, given, {"a solve": 3.0}, ASSUMED, 1)
-    first = ["step", "2.5", "1.500", "3500+", "3000", "500", "bytes", "bfloat16+highest", "none"]
-    lines = text.splitlines()
-    assert lines[3].split() == first and lines[5].split()[-1] == "unknown"
-    for words in ("on the host, 3 times: a solve", "40.0 GB of 16.9", "RESOURCE_EXHAUSTED"):
-        assert words in text
-    assert [programs.fits(one, machine) for one in given] == [True, False, False]
-    idle = {len(ran): programs.as_text(machine, ran, {}, ASSUMED, 1) for ran in (given[:1], given)}
-    assert "3 of 4 chips would be idle" in idle[1] and "idle" not in idle[3]
-    assert "idle" not in programs.as_text(machine, [TILE], {}, ASSUMED, 1)
 
 
 def row(**fields):
@@ -258,26 +180,3 @@ def test_a_calibration_without_counts_on_the_chip_is_refused(content, tmp_path):
         file.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(InputError, match="rows.json.*accepted: "):
         programs.measured(file, costs.CHIPS["h100"], 0.4)
-
-
-def test_a_benchmarks_row_counts_as_a_preflight_does():
-    def kernel(x1, x2):
-        return jnp.tanh(x1 @ x2.T)
-
-    x, wanted = np.ones((700, 3), np.float32), []
-    tiles = programs.described(lambda: kernels.gram(kernel, x, x[:70]))
-    assert tiles["tiles"] and tiles["device"] == "cpu"
-    # On 8 devices; tiles that stick out count whole.
-    products = tiles["products"]["default"]
-    assert 1 <= products / (2 * 3 * 700 * 70 / 8) < 2
-    assert tiles["bytes"] >= 4 * 700 * 70 * (1 + 1 / 8)
-    others = programs.described(lambda: jax.jit(kernel)(x, x))
-    assert others["products"] == {"default": 2 * 3 * 700**2} and not others["tiles"]
-    both = programs.described(lambda: (jax.jit(kernel)(x, x), kernels.gram(kernel, x, x[:70])))
-    assert both["tiles"] and both["products"] == {"default": products + 2 * 3 * 700**2}
-    for name in ("others", "bytes"):
-        assert both[name] == others[name] + tiles[name] and min(others[name], tiles[name]) > 0
-    assert programs.described(None)["products"] is None
-    # It reads the data that it measures.
-    programs.described(lambda: wanted.append(stand_ins.are_wanted()))
-    assert wanted and not any(wanted)

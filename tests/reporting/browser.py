@@ -22,16 +22,6 @@ onload = async () => {{
 }};
 </script>"""
 
-_MEASURE = """
-  const all = [...d.images];
-  const measured = {
-    width: d.documentElement.scrollWidth,
-    images: all.length,
-    broken: all.filter((i) => !i.complete || !i.naturalWidth).length,
-    first: [...d.querySelectorAll("td.id")].map((cell) => cell.innerText),
-  };
-"""
-
 # Words of paths are looked at letter by letter: those of one word stand on one line.
 _LOOK = """
   const all = [...d.querySelectorAll("article img")], broken = [], split = [], dead = [];
@@ -82,13 +72,6 @@ def _run(address, directory):
     dom = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     found = re.search(r'<pre id="measured">(.*?)</pre>', dom, re.DOTALL)
     return json.loads(html.unescape(found[1]))
-
-
-def measure(page, width, directory, act=""):
-    """Returns a page's width in pixels, its images, and the ids of its runs in their order."""
-    outer, source = directory / "outer.html", f'srcdoc="{html.escape(page)}"'
-    outer.write_text(_FRAME.format(width=width, source=source, act=act, look=_MEASURE))
-    return _run(outer.as_uri(), directory)
 
 
 def look(site, address, place, width, directory, act=""):

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from lsa_jax.reporting import courses
@@ -25,24 +24,6 @@ def test_numbers_are_what_can_be_drawn_but_what_counts_the_rows():
 )
 def test_rows_are_counted_by_what_all_of_them_have(rows, name, places):
     assert courses.counter(rows) == name and courses.steps(rows) == places
-
-
-def test_what_is_drawn_is_the_first_that_is_preferred_else_the_first_there_is():
-    first = [{"step": 0, "zeta": 1.0, "alpha": 2.0}]
-    assert courses.metric([first]) == "zeta"
-    assert courses.metric([first, [{"loss": 1.0}]]) == "loss"
-    assert courses.metric([first, [{"loss": 1.0, "test_loss": 1.0}]]) == "test_loss"
-    assert courses.metric([[{"step": 1}], []]) is None
-
-
-@pytest.mark.parametrize("count", [1, 2, 59, 60, 61, 75, 119, 120, 1000])
-def test_points_are_thinned_evenly_with_both_ends(count):
-    kept = courses._thinned(range(count))
-    if count <= 60:
-        assert kept == list(range(count))
-    else:
-        np.testing.assert_allclose(kept, np.linspace(0, count - 1, 60), atol=0.5)
-        assert len(kept) == 60 and (kept[0], kept[-1]) == (0, count - 1)
 
 
 def test_a_course_goes_from_the_least_to_the_largest_of_all_runs():

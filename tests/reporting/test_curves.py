@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.reporting import files
-from lsa_jax.reporting.curves import draw_mean, mark_logarithmic, with_measures
+from lsa_jax.reporting.curves import draw_mean, with_measures
 from lsa_jax.reporting.report import Report
 
 
@@ -21,16 +21,6 @@ def test_the_band_is_a_standard_deviation_within_what_values_can_be(limits, lowe
     band = axis.collections[0].get_paths()[0].vertices[:, 1]
     assert band.min() == pytest.approx(lowest, abs=0.01)
     assert band.max() == pytest.approx(highest, abs=0.01)
-    plt.close(figure)
-
-
-def test_a_logarithmic_axis_has_one_label_a_value():
-    figure, axis = plt.subplots()
-    axis.plot([20, 500], [1, 1])
-    mark_logarithmic(axis, [500, 20, 50, 20])
-    figure.canvas.draw()
-    labels = [text.get_text() for text in axis.get_xticklabels(which="both") if text.get_text()]
-    assert labels == ["20", "50", "500"]
     plt.close(figure)
 
 
@@ -83,19 +73,3 @@ def test_every_kind_of_run_has_a_line_that_is_the_mean_of_layers_and_the_legend_
     figure.canvas.draw()
     box = legend.get_window_extent()
     assert not any(box.overlaps(axis.get_tightbbox()) for axis in figure.axes)
-
-
-def test_one_kind_of_run_has_a_line_a_layer(tmp_path):
-    figure = _figure(tmp_path, (2,))
-    distance, movement = figure.axes
-    assert [line.get_label() for line in movement.lines] == ["first", "last"]
-    drawn = [line.get_ydata() for line in movement.lines]
-    np.testing.assert_allclose(drawn, np.outer((2, 6), _STEPS))
-    assert not figure.legends and distance.get_legend() is None
-
-
-def test_the_note_has_the_examples_and_the_share_of_the_time(tmp_path):
-    (note,) = _report(tmp_path, (1, 2), measuring_share=[0.102, 0.123, 0.125, 0.4]).notes
-    assert "on 64 training examples" in note and "12.4 % of the time" in note
-    (note,) = _report(tmp_path, (1, 2), measured_examples=[16, 32, 64, 64]).notes
-    assert "on 16 to 64 training examples" in note

@@ -11,7 +11,7 @@ import pytest
 from lsa_jax.errors import InputError, StorageError
 from lsa_jax.reporting import files, write
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.reporting.write import markdown_table, write_report
+from lsa_jax.reporting.write import write_report
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -96,35 +96,6 @@ def test_an_array_that_is_cut_or_changed_anywhere_is_read_or_named(tmp_path, nam
                 files.read_array(path, "remove it")
 
 
-@pytest.mark.parametrize(
-    "read",
-    [
-        files.read_json,
-        lambda path: files.read_object(path, "remove it"),
-        lambda path: files.read_array(path, "remove it"),
-        lambda path: files.read_result(path.parents[2], path.parent.name),
-        lambda path: files.read_all_metrics(path.parents[2], path.parent.name),
-        lambda path: files.read_record(path.parent),
-    ],
-)
-def test_what_is_there_and_cannot_be_read_is_named_with_the_reason(tmp_path, read, monkeypatch):
-    folder = tmp_path / "runs" / "one"
-    for name in ("result.json", "metrics.jsonl", "config.json"):
-        (folder / name).mkdir(parents=True)
-    with pytest.raises(
-        InputError, match=rf"^{folder}/\S*.json\w* cannot be read: Is a directory; "
-    ):
-        read(folder / "result.json")
-
-    def refuse(path, *arguments, **options):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr("builtins.open", refuse)
-    monkeypatch.setattr("io.open", refuse)
-    with pytest.raises(InputError, match=rf"^{folder}/\S* cannot be read: Permission denied; "):
-        read(folder / "result.json")
-
-
 def test_numbers_that_json_does_not_know_become_plain_or_null(tmp_path):
     content = {
         "a": np.float32(0.5),
@@ -147,13 +118,6 @@ def test_a_run_without_result_json_does_not_count_as_done(tmp_path):
     assert files.read_result(tmp_path, "two") is None
     assert list(files.read_results(tmp_path, ["one", "two"])["id"]) == ["one"]
     assert files.read_metrics(tmp_path, "one") == [{"epoch": 1}, {"epoch": 2}]
-
-
-def test_markdown_tables_have_equal_columns_and_no_missing_numbers():
-    table = pd.DataFrame({"name": ["a|b", "c"], "value": [0.123456, float("nan")]})
-    lines = markdown_table(table).splitlines()
-    assert len({len(line) for line in lines}) == 1
-    assert "0.1235" in lines[2] and "nan" not in lines[3] and "a\\|b" in lines[2]
 
 
 def _report():

@@ -40,25 +40,6 @@ def test_a_shorter_drawing_is_the_same_to_a_hundredth_of_a_point(tmp_path):
     np.testing.assert_allclose(numbers(after), numbers(before), atol=0.0051)
 
 
-def test_few_colours_keep_those_of_few_pixels_and_the_tint_of_large_areas(tmp_path):
-    image = np.random.default_rng(0).uniform(0.7, 1, size=(60, 60))
-    image[0, 0] = 0.0
-    figure, axes = plt.subplots(1, 2, figsize=(6, 3))
-    figure.colorbar(axes[0].pcolormesh(image, cmap="RdBu_r"))
-    axes[1].axvspan(0.0, 1.0, color=(0.85, 0.91, 0.95))
-    for kind in ("svg", "png"):
-        figure.savefig(tmp_path / f"image.{kind}")
-    plt.close(figure)
-    ending, content = gallery.small_picture(tmp_path / "image")
-    kept = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), int)
-    drawn = np.asarray(Image.open(tmp_path / "image.png").convert("RGB"), int)
-    assert ending == ".png" and kept.shape == drawn.shape
-    off = np.abs(kept - drawn).max(axis=-1)
-    assert off.max() < 25
-    area = (drawn == np.round(255 * np.array([0.85, 0.91, 0.95]))).all(axis=-1)
-    assert area.sum() > 10_000 and off[area].max() <= 1
-
-
 def test_a_picture_is_smaller_only_where_its_bytes_are_too_many(tmp_path, monkeypatch):
     draw(tmp_path, "image", np.random.default_rng(0).normal(size=(60, 60)))
     whole = gallery.small_picture(tmp_path / "image")[1]
@@ -72,8 +53,3 @@ def test_a_picture_is_smaller_only_where_its_bytes_are_too_many(tmp_path, monkey
     assert shown(len(whole)) == (600, 300)
     width, height = shown(len(whole) // 2)
     assert 60 < width < 600 and width == pytest.approx(2 * height, abs=6)
-
-
-def test_figures_come_in_the_order_of_the_report(tmp_path):
-    (tmp_path / "report.md").write_text("# T\n\n![b](b.png)\n\n![a.1](a.1.png)\n")
-    assert gallery.picture_names(tmp_path) == ["b", "a.1"]

@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from lsa_jax.errors import InputError, StorageError
+from lsa_jax.errors import StorageError
 from lsa_jax.reporting import files, logs
 
 ROWS = [
@@ -59,28 +59,6 @@ def test_weights_and_biases_gets_each_run_once(workdir, wandb):
     assert wandb["summary"] == RESULT and wandb["finished"] == 1
     record = json.loads((workdir / "wandb/a.json").read_text())
     assert record == {"project": "digits", "id": "abc"}
-
-
-def test_a_run_whose_record_was_not_written_goes_on_in_the_same_run_until_computed_again(
-    workdir, wandb
-):
-    for accuracy in (0.75, 0.75, 0.5):
-        files.write_run(workdir, "a", RESULT | {"test_accuracy": accuracy}, ROWS)
-        logs.write_wandb(workdir, "a", "digits")
-        (workdir / "wandb/a.json").unlink()
-    first, second, other = (settings["id"] for settings in wandb["init"])
-    assert first == second != other
-    assert {settings["resume"] for settings in wandb["init"]} == {"allow"}
-
-
-def test_without_a_key_weights_and_biases_is_refused_in_one_line(workdir, wandb, monkeypatch):
-    def login():
-        raise LookupError("no key")
-
-    monkeypatch.setattr(sys.modules["wandb"], "login", login)
-    with pytest.raises(InputError, match="--wandb=digits: no key; accepted: .*WANDB_MODE=offline"):
-        logs.make_log(workdir, tensorboard=False, wandb_project="digits")
-    assert not wandb["init"]
 
 
 def test_event_files_on_a_full_disk_are_one_line_and_are_written_later(workdir):

@@ -13,9 +13,6 @@ import pytest
 from lsa_jax.reporting import files, progress, watch
 
 ROOT = Path(__file__).resolve().parents[2]
-_SPEC = importlib.util.spec_from_file_location("browser", Path(__file__).with_name("browser.py"))
-browser = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(browser)
 
 IDS = ["a", "b", "c", "d"]
 NOW = 1_000_000.0
@@ -56,17 +53,6 @@ def test_before_any_run_is_done_the_pace_is_that_of_the_groups(tmp_path):
     assert look(tmp_path).left == pytest.approx((4 - 0.8) * 95 / 0.6)
 
 
-def test_failures_curves_and_the_latest_run_are_shown(tmp_path):
-    store(tmp_path, "a", end=NOW - 1)
-    store(tmp_path, "b", end=NOW - 2, status="failed", message="the loss was not finite")
-    tell(tmp_path, ["c", "d"], 0.5)
-    shown = watch.text(look(tmp_path))
-    assert "2 of 4 runs are done, 1 of them failed, about 10 s left" in shown
-    assert "running  c and 1 more: 50 %, reported 5 s ago" in shown
-    assert "failed   b: the loss was not finite" in shown
-    assert shown.splitlines()[-2:] == [f"  {n}  ▁▂▃▄▅▆▇█{' ' * 16}  0.7" for n in ("a", "b")]
-
-
 def test_a_group_whose_runs_all_have_results_does_not_count_as_running(tmp_path):
     for name in IDS:
         store(tmp_path, name)
@@ -76,15 +62,6 @@ def test_a_group_whose_runs_all_have_results_does_not_count_as_running(tmp_path)
     assert state.done and not state.beats + state.silent and "running" not in watch.text(state)
     assert watch.summary(state) == "4 of 4 runs are done"
     assert "refresh" not in watch.html(state, tmp_path, 5.0)
-
-
-@pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")
-def test_the_page_fits_a_telephone(tmp_path):
-    store(tmp_path, "a", status="failed", message="a condition number of 1e18 " * 9)
-    tell(tmp_path, ["learner=network-width_factor=100-noise=0.25-seed=0", "b"], 0.5)
-    page = watch.html(look(tmp_path), tmp_path, 5.0)
-    assert '<meta http-equiv="refresh" content="5">' in page
-    assert browser.measure(page, 390, tmp_path)["width"] <= 390
 
 
 def test_a_heart_beats_not_too_often_and_ends_with_its_group(tmp_path, monkeypatch):
@@ -124,15 +101,3 @@ def test_a_watched_folder_stays_as_it_is(tmp_path):
     assert "1 of 2 runs are done, about 10 s left" in result.stdout
     assert "<title>50 %: Lemmas 1 to 3" in page.read_text()
     assert {path: path.stat().st_mtime_ns for path in workdir.rglob("*")} == before
-
-
-def test_watching_ends_when_all_runs_are_done(tmp_path):
-    record(tmp_path)
-    store(tmp_path, "k=64")
-    command = [sys.executable, "-m", "launch.watch", f"--workdir={tmp_path}", "--every=1"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        while "1 of 2 runs" not in process.stdout.readline():
-            assert process.poll() is None
-        store(tmp_path, "k=256")
-        rest = process.stdout.read()
-    assert process.returncode == 0 and "2 of 2 runs are done" in rest

@@ -1,23 +1,16 @@
 """A sweep's page holds all of its report, needs nothing else, and fits a telephone."""
 
 import base64
-import importlib.util
 import re
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from lsa_jax.reporting import files
-from lsa_jax.reporting import write as pages
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.reproduction import counts
 from lsa_jax.reporting.write import write_report
-
-_SPEC = importlib.util.spec_from_file_location("browser", Path(__file__).with_name("browser.py"))
-browser = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(browser)
 
 RECORD = {
     "command": ["/somewhere/launch/sweep.py", "--config=configs/a.py", "--workdir=runs/a b"],
@@ -91,44 +84,6 @@ def test_the_page_needs_nothing_from_elsewhere(page):
     sources = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert len(sources) == 1 and sources[0].startswith("data:image/svg+xml;base64,")
     ElementTree.fromstring(base64.b64decode(sources[0].partition(",")[2]))
-
-
-@pytest.mark.parametrize(
-    ("text", "seams"),
-    [
-        ("seed=0-m=100-pair=2", "seed=0-|m=100-|pair=2"),
-        ("-0.39 (-1.32 to -0.27)", "-0.39 (-1.32 to -0.27)"),
-        ("configs/lsa/fig6_mnist.py", "configs/|lsa/|fig6_|mnist.py"),
-        ("a<b", "a&lt;b"),
-    ],
-)
-def test_names_break_between_their_parts_and_numbers_do_not(text, seams):
-    assert pages._broken(text).replace("<wbr>", "|") == seams
-
-
-def test_a_large_figure_is_taken_as_png(folder, monkeypatch):
-    monkeypatch.setattr(pages, "_LARGEST_SVG", 10)
-    assert pages._source(folder / "curve.svg").startswith("data:image/png;base64,iVBOR")
-
-
-@pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_browser_shows_the_figure_and_nothing_wider_than_the_window(page, width, tmp_path):
-    seen = browser.measure(page, width, tmp_path)
-    assert seen["images"] == 1 and seen["broken"] == 0
-    assert seen["width"] <= width
-
-
-@pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")
-def runs(*names):
-    return [f"runs/{name}" for name in names]
-
-
-def test_a_click_sorts_runs_by_numbers_with_empty_ones_last(page, tmp_path):
-    click = """const heads = [...d.querySelectorAll("th button")];
-    heads.filter((b) => b.innerText === "noise")[0].click();"""
-    assert browser.measure(page, 1280, tmp_path)["first"] == runs("b", "a", LONG)
-    assert browser.measure(page, 1280, tmp_path, click)["first"] == runs("a", "b", LONG)
 
 
 # --- how claims are counted, and where their intervals end

@@ -8,7 +8,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import gallery, machine, papers, reproduction
-from lsa_jax.sweep import catalog, config_files, fields, gallery_pages
+from lsa_jax.sweep import catalog, fields, gallery_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER_PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
@@ -95,42 +95,6 @@ def test_sizes_are_chosen_by_cost_data_and_words(found):
         catalog.check_data(["mnst"], found)
 
 
-def test_data_of_a_point_and_folders_of_ones_own_count():
-    module = config_files.load(ROOT / "configs" / "quickstart.py")
-    config = module.get_config()
-    assert catalog.needed_data(config, [{}]) == ()
-    swept = [{"data.dataset": "folder", "data.folder": "birds"}, {"data.dataset": "svhn"}]
-    assert catalog.needed_data(config, swept) == ("birds/", "svhn")
-
-
 @pytest.mark.parametrize("spent", [0, 27, 59, 60, 380, 3599, 7500])
 def test_a_time_is_read_as_it_is_written(spent):
     assert machine.seconds(machine.duration(spent)) == spent
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1h30min", 5400),
-        ("1.5 h", 5400),
-        ("at least 3 min", None),
-        ("10 minutes", None),
-        ("", None),
-    ],
-)
-def test_times_are_read_and_other_words_are_not(text, expected):
-    assert machine.seconds(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        ("configs/fig6_mnist.py", ["configs/lsa/fig6_mnist.py"]),
-        ("configs/quikstart.py", ["configs/quickstart.py"]),
-        ("configs/lsa/lemma", ["configs/lsa/lemmas.py"]),
-        ("configs/zzz.py", []),
-    ],
-)
-def test_the_nearest_configuration_is_suggested(given, meant, found):
-    near = config_files.nearest(Path(given), [e.path for e in found])
-    assert near[:1] == list(map(Path, meant))

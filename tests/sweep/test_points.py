@@ -39,13 +39,6 @@ def test_groups_differ_in_the_named_settings_alone_and_keep_the_order_of_the_poi
     ]
 
 
-def test_what_may_differ_depends_on_the_point(points):
-    groups = groups_of(points, lambda config: ("seed",) if config.width == 1 else ())
-    assert [len(group) for group in groups] == [1] * 6 + [3] * 2
-    by_data = groups_of(points, ("data", "seed"))
-    assert [{settings[0] for settings in group} for group in ids(by_data)] == [{2}, {1}]
-
-
 def test_groups_are_cut_at_the_most_replicas_of_their_configuration(points):
     parts = groups_of(points, ("seed",), in_parts=True, arrange=lambda group: group[::-1])
     assert [len(part) for part in parts] == [2, 1] * 4

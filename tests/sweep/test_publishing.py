@@ -90,16 +90,6 @@ def test_a_sweep_that_cannot_be_published_does_not_stop_the_others(place, tmp_pa
     assert gallery.read(place[0]) == before
 
 
-def test_figures_have_a_limit_beyond_which_the_gallery_stays_as_it_is(place, monkeypatch):
-    publish(place)
-    before = {path: path.read_bytes() for path in place[0].rglob("*") if path.is_file()}
-    (place[1] / "a" / "results.csv").write_text("seconds,status\n2,ok\n")
-    monkeypatch.setattr(gallery, "MOST_BYTES", gallery.size(place[0]) - 1)
-    (line,) = publish(place)[0]
-    assert line.startswith("left out") and "bytes with those of lsa/a-small" in line
-    assert {path: path.read_bytes() for path in place[0].rglob("*") if path.is_file()} == before
-
-
 @pytest.mark.parametrize("damage", ["no JSON", "{}", "curve.svg", "results.json.xz"])
 def test_a_damaged_record_is_refused(place, damage):
     publish(place)
@@ -159,14 +149,6 @@ def test_reports_of_an_earlier_version_are_made_again_without_the_runs(place, mo
     for content in (b"none", lzma.compress(b"[]"), lzma.compress(b"{")):
         kept_of(place).write_bytes(content)
         assert "is damaged" in renew(place)[0] and gallery.read(place[0])[A] == item
-
-
-def test_results_larger_than_memory_are_refused(place, tmp_path, monkeypatch):
-    publish(place)
-    monkeypatch.setattr(publishing, "MOST_KEPT_BYTES", 100)
-    with pytest.raises(InputError, match="is damaged"):
-        publishing.unpack(kept_of(place), tmp_path / "again")
-    assert not (tmp_path / "again").exists()
 
 
 CONFIG = """

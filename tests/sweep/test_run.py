@@ -8,7 +8,6 @@ import shutil
 import signal
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelock
@@ -27,8 +26,7 @@ from lsa_jax.errors import (
     MixedVersionsWarning,
 )
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
-from lsa_jax.processes import ProcessGroup
-from lsa_jax.reporting import files, progress
+from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.sweep import run
 from lsa_jax.sweep.experiment import Experiment, Outcome
@@ -38,10 +36,10 @@ from lsa_jax.sweep.run import run_groups, run_sweep
 ROOT = Path(__file__).resolve().parents[2]
 
 
-# A learner of every kind: trained, fitted after training, solved, and a trained linearisation.
+# Learners that are trained, fitted after training, and solved.
 SWEEP = [
     "--config=configs/quickstart.py:quick",
-    "--config.sweep.learner=('network', 'ntk_trained', 'ntk_infinite', 'ntk_finite')",
+    "--config.sweep.learner=('network', 'ntk_trained', 'ntk_infinite')",
 ]
 
 
@@ -49,10 +47,10 @@ SWEEP = [
 def start(fork):
     """Starts a launch script on a folder: by default on `SWEEP`."""
 
-    def start(workdir, *, devices=1, script="sweep", arguments=()):
-        config = {"sweep": SWEEP, "run": SWEEP[:1]}.get(script, [])  # one point has no axis
+    def start(workdir, *, script="sweep", arguments=()):
+        config = SWEEP if script == "sweep" else []
         # Compiled as cheaply as in the tests, whose own number of devices is another.
-        flags = os.environ["XLA_FLAGS"].replace("count=8", f"count={devices}")
+        flags = os.environ["XLA_FLAGS"].replace("count=8", "count=1")
         environment = os.environ | {"XLA_FLAGS": flags}
         return fork(script, *config, f"--workdir={workdir}", *arguments, environment=environment)
 
@@ -88,8 +86,8 @@ def uninterrupted(tmp_path_factory, finish):
 def test_results_have_the_columns_and_every_point(uninterrupted):
     results = read(uninterrupted)
     assert {"learner", "noise", "seed", "test_accuracy", "train_accuracy", "status"} <= set(results)
-    # Three learners with two seeds, one that learns its kernel with one.
-    assert len(results) == 3 * 2 * 2 + 2 and (results["status"] == "ok").all()
+    # Two learners with two seeds, one that learns its kernel with one.
+    assert len(results) == 2 * 2 * 2 + 2 and (results["status"] == "ok").all()
     for name in ("noise_curves.png", "noise_curves.svg", "report.md", "report.json", "config.json"):
         assert (uninterrupted / name).stat().st_size > 0
     assert not list(uninterrupted.glob("groups/*/scratch"))
@@ -114,7 +112,6 @@ def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(
         return len(list(workdir.glob(pattern)))
 
     moments = [
-        lambda: (workdir / "config.json").exists(),
         lambda: count("groups/*/step_*") > 0,
         lambda: count("runs/*/result.json") >= 6,  # the first group's, and part of the second's
     ]
@@ -132,11 +129,6 @@ def test_a_finished_sweep_repeated_does_no_work(uninterrupted, finish):
     assert "nothing to run" in finish(uninterrupted)
     assert {p: p.stat().st_mtime_ns for p in (uninterrupted / "runs").rglob("*")} == before
     assert (uninterrupted / "results.csv").read_bytes() == results
-
-
-def test_four_devices_give_the_same_results_to_rounding(uninterrupted, tmp_path, finish):
-    finish(tmp_path, devices=4)
-    pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), rtol=1e-5, atol=1e-5)
 
 
 def test_a_folder_in_use_or_of_other_settings_is_refused(uninterrupted, start):
@@ -157,35 +149,10 @@ def test_the_report_can_be_made_again(uninterrupted, finish):
     assert {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()} == wanted
 
 
-def test_one_point_runs_alone(tmp_path, uninterrupted, finish):
-    finish(tmp_path, script="run", arguments=["--config.noise=2.0", "--config.seed=1"])
-    alone = read(tmp_path)
-    assert len(alone) == 1
-    swept = read(uninterrupted).query("learner == 'network' and noise == 2 and seed == 1")
-    assert alone["test_loss"].item() == pytest.approx(swept["test_loss"].item(), rel=1e-5)
-
-
-def test_groups_run_at_once_by_several_processes_give_the_same_report(
-    uninterrupted, tmp_path, start
-):
-    (tmp_path / "config.json").write_bytes((uninterrupted / "config.json").read_bytes())
-    commands = [["groups", "--groups=0,2,4"], ["groups", "--groups=1,3,5"], ["report"]]
-    for at_once in (commands[:2], commands[2:]):
-        processes = [
-            start(tmp_path, script=script, arguments=arguments) for script, *arguments in at_once
-        ]
-        for process in processes:
-            status, _, errors = process.wait()
-            assert status == 0, errors
-    pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), check_exact=True)
-    for name in ("report.md", "report.json", "noise_curves.png"):
-        assert (tmp_path / name).read_bytes() == (uninterrupted / name).read_bytes()
-
-
 def test_a_group_that_is_not_there_is_refused(uninterrupted):
     config, points = recorded_points(uninterrupted)
-    with pytest.raises(InputError, match="--groups has 6; accepted: 0 to 5"):
-        run_groups(config, points, uninterrupted, [0, 6], data_dir=None)
+    with pytest.raises(InputError, match="--groups has 99; accepted: 0 to"):
+        run_groups(config, points, uninterrupted, [0, 99], data_dir=None)
 
 
 def test_missing_data_leave_a_folder_as_it_was(tmp_path):
@@ -198,56 +165,6 @@ def test_missing_data_leave_a_folder_as_it_was(tmp_path):
     with pytest.raises(MissingDataError):
         run_sweep(config, points, workdir, data_dir=data, command=[])
     assert [entry.name for entry in workdir.iterdir()] == [".lock"]
-
-
-def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
-    config = runpy.run_path(str(ROOT / "configs/quickstart.py"))["get_config"]("quick")
-    points = make_points(config, [{}], lambda config: None)
-    files.write_run(tmp_path, "single", {"id": "single", "status": "ok"}, [])
-    writing, at_once = [], []
-
-    def write(*given):
-        writing.append(given)
-        time.sleep(0.2)
-        at_once.append(len(writing))
-        writing.pop()
-        return ""
-
-    monkeypatch.setattr(run, "make_report", lambda *given: Report("T", [], [], {}))
-    monkeypatch.setattr(run, "write_report", write)
-    with ThreadPoolExecutor() as threads:
-        waiting = [threads.submit(run.report_sweep, config, points, tmp_path) for _ in range(3)]
-    assert [len(report.result()) for report in waiting] == [1, 1, 1]
-    assert at_once == [1, 1, 1]
-
-
-def test_a_log_that_fails_leaves_no_result_of_its_group_unwritten(tmp_path):
-    group = [Point(name, {}, ml_collections.ConfigDict()) for name in "ab"]
-    progress.Heartbeat(tmp_path / "groups" / "a", ["a", "b"])
-    assert run._missing([group], tmp_path, run.UNWATCHED) == [0]
-    assert progress.read_heartbeats(tmp_path)
-
-    def fail(run_id):
-        raise ConnectionError(f"{run_id} cannot be sent")
-
-    watch = run.UNWATCHED._replace(stored=fail)
-    with pytest.raises(ConnectionError, match="a cannot be sent"):
-        run._store(Experiment(None, None), group, [Outcome({"k": 1}, [])] * 2, 1.0, tmp_path, watch)
-    assert len(files.read_results(tmp_path, "ab")) == 2
-    # The heartbeat of a group that was killed after its results is removed.
-    assert run._missing([group], tmp_path, run.UNWATCHED) == []
-    assert not progress.read_heartbeats(tmp_path)
-
-
-@pytest.mark.parametrize("damage", [{"config": []}, {"sweep": 1}, {"versions": "1"}])
-def test_a_folder_whose_record_has_other_types_is_refused(tmp_path, damage):
-    identity = {"config": {"seed": 0}, "sweep": [{}]}
-    files.write_json(tmp_path / "config.json", identity | damage)
-    with pytest.raises(InputError, match="config.json is damaged"):
-        run._is_new(tmp_path, identity)
-    files.write_json(tmp_path / "config.json", {"config": {"seed": 0, "old": None}, "sweep": [{}]})
-    with pytest.raises(InputError, match="config.old is None there, no setting here"):
-        run._is_new(tmp_path, identity)
 
 
 # --- a sweep that goes on with other versions, devices or data ----------------------------------
@@ -307,14 +224,6 @@ def test_a_sweep_that_goes_on_with_other_data_says_so_in_one_line(sweep, begun, 
     del record["data"]
     files.write_json(workdir / "config.json", record)
     assert call(goes_on, "others") == []
-
-
-def test_data_that_only_one_of_several_processes_has_otherwise_are_told(tmp_path, monkeypatch):
-    files.write_json(tmp_path / "config.json", {"data": digest("mine")})
-    other = np.array([digest(name) for name in ("mine", "others")], np.uint32)
-    monkeypatch.setattr(ProcessGroup, "gather", lambda group, tree: other)
-    with pytest.warns(MixedDataWarning):
-        run.warn_of_changes(tmp_path, "mine")
 
 
 @pytest.mark.parametrize(
@@ -402,25 +311,3 @@ def test_a_size_for_tests_shows_nothing(report, words):
 def test_where_all_runs_failed_nothing_is_claimed(report):
     found = report(["failed", "failed"])
     assert found.claims == [] and found.notes == ["All runs failed: nothing is claimed."]
-
-
-def test_a_report_counts_missing_runs_and_is_made_again_quietly(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(run, "make_report", lambda *given: Report("T", [], CLAIMS, {}))
-    config = settings.default_config()
-    points = [Point(name, {}, config) for name in "abc"]
-    for name in "ab":
-        files.write_run(tmp_path, name, {"id": name, "status": "ok"}, [])
-    shown = []
-    run.report_sweep(config, points, tmp_path, shown.append)
-    assert shown[1:] == ["1 of 3 runs are missing"]
-    monkeypatch.setattr(run, "recorded_points", lambda folder: (config, points))
-    (tmp_path / "report.md").unlink()
-    run.remake(tmp_path)
-    assert (tmp_path / "report.md").exists() and capsys.readouterr().out == ""
-
-
-def test_a_text_in_the_place_of_an_accuracy_is_named_with_what_to_do(tmp_path):
-    result = {"id": "a", "status": "ok", "test_accuracy": "0.5"}
-    files.write_run(tmp_path, "a", result, [])
-    with pytest.raises(InputError, match="result.json is damaged: test_accuracy is '0.5'"):
-        files.read_results(tmp_path, ["a"])

@@ -3,7 +3,6 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -12,10 +11,8 @@ from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.models.scaled import network_params
 from lsa_jax.reporting.courses import NAMES
-from lsa_jax.sweep.experiment import Outcome, with_course
 from lsa_jax.training import (
     LOSSES,
-    Checkpoints,
     Evaluation,
     Measuring,
     measures,
@@ -28,11 +25,6 @@ from lsa_jax.training.programs import init_key
 
 MODEL = models.mlp(widths=(8,), num_classes=3)
 ALL = tuple(NAMES)
-FEW = ("kernel_distance", "kernel_velocity", "weight_movement")
-
-
-class _Killed(Exception):
-    pass
 
 
 @pytest.fixture
@@ -50,11 +42,6 @@ def run(data):
 
 def measured(names=ALL, examples=12):
     return Evaluation(every=5, measuring=Measuring(names, examples))
-
-
-def same_bits(first, second):
-    pairs = zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
 def test_measures_along_a_run_are_those_of_its_parameters_there(key, data, run):
@@ -97,32 +84,6 @@ def test_the_sharpness_is_that_of_the_trained_function(key, data, run):
         courses.course_of(measuring, model.apply, starts, lambda *at: data, 37, [0, 5], 100)
 
 
-def test_training_does_not_see_that_it_is_measured(key, run):
-    keys = jax.random.split(key, 3)
-    plain, measured_run = run(keys), run(keys, evaluation=measured(FEW))
-    assert same_bits(plain[0], measured_run[0]) and plain[1].measured is None
-    assert same_bits(plain[1].rows[-1]["batch_loss"], measured_run[1].rows[-1]["batch_loss"])
-    alone = run(keys[1], evaluation=measured(FEW))[1].rows
-    for one, all_of_them in zip(alone, measured_run[1].rows, strict=True):
-        for name in NAMES & one.keys():
-            np.testing.assert_allclose(one[name], all_of_them[name][1], rtol=1e-5, atol=1e-6)
-
-
-def test_a_killed_run_goes_on_with_the_same_measures(key, run, tmp_path):
-    keys = jax.random.split(key, 2)
-    whole = run(keys, evaluation=measured(FEW))
-
-    def kill(fraction):
-        if fraction > 0.5:
-            raise _Killed
-
-    kept = Checkpoints(tmp_path)
-    with pytest.raises(_Killed):
-        run(keys, evaluation=measured(FEW), checkpoints=kept, progress=kill)
-    params, history = run(keys, evaluation=measured(FEW), checkpoints=kept)
-    assert same_bits((whole[0], whole[1].rows), (params, history.rows))
-
-
 @pytest.mark.parametrize(
     ("marks", "expected"),
     [
@@ -136,48 +97,6 @@ def test_measures_are_taken_at_the_start_the_end_and_powers_of_two(marks, expect
     assert courses.log_spaced(marks) == expected
     assert courses.log_spaced(marks, None) == sorted({expected[0], expected[-1]})
     assert set(courses.log_spaced(marks, 4)) <= set(expected)
-
-
-def test_rows_of_measures_are_merged_in_the_order_of_steps():
-    measured = [{"step": step, "kernel_distance": step / 9} for step in (0, 1, 4)]
-    losses = [{"step": step, "loss": 1.0} for step in (1, 3)]
-    found = with_course(Outcome({}, losses), measured, (32, 0.05))
-    assert [row["step"] for row in found.history] == [0, 1, 1, 3, 4]
-    assert found.metrics["kernel_distance"] == pytest.approx(4 / 9)
-
-
-def read_out(params, x):
-    return x @ params["w"]
-
-
-# A layer of 1000 x 100 weights takes 2 x 10^5 operations an example. The kernel of 16 examples is
-# one tile, derivatives of 16: two passes for each of 100 outputs, and 2 n^2 c P for products. Of
-# 128 it is 10 tiles of 32 x 32, with derivatives of the examples on both of their sides.
-FORWARD, START = 2e5, 5e7
-COSTS = {
-    16: START + 2 * 16 * 100 * FORWARD + 2 * 16**2 * 100 * 1e5,
-    128: START + 10 * (2 * 64 * 100 * FORWARD + 2 * 32**2 * 100 * 1e5),
-}
-
-
-@pytest.mark.parametrize(
-    ("count", "marks", "otherwise"),
-    [
-        (128, [0, 1, 2, 4, 8, 16, 32, 40], (64, [0, 1, 2, 4, 8, 16, 32, 40])),
-        (16, [0, 1, 2, 4, 8, 16, 32, 40], (16, [0, 1, 4, 16, 40])),
-        (16, [0, 40], (16, [0, 40])),
-    ],
-)
-@pytest.mark.parametrize("enough", [True, False])
-def test_examples_are_as_many_as_a_twentieth_of_training_s_operations_pays_for(
-    count, marks, otherwise, enough
-):
-    seen = len(marks) * COSTS[count] / (0.05 * 3 * FORWARD)
-    params = {"w": jax.ShapeDtypeStruct((1000, 100), jnp.float32)}
-    example = jax.ShapeDtypeStruct((1000,), jnp.float32)
-    seen = int(seen * 1.001) if enough else int(seen * 0.999)
-    found = courses.affordable(read_out, params, example, range(41), seen)
-    assert found == ((count, marks) if enough else otherwise)
 
 
 @pytest.fixture
@@ -203,14 +122,3 @@ def test_a_course_is_read_by_mark_by_replica_and_by_step(course):
     ]
     table = course.table([7, 3, 2])[name]
     np.testing.assert_allclose(table, [expected[7], [np.nan] * 2, expected[2]], rtol=1e-6)
-
-
-def test_the_cost_is_medians_without_what_compiles_over_all_marks_and_segments(course):
-    course.seconds[:] = [9.0, 1.0, 2.0, 6.0]
-    # 4 measurings of 2 s, 10 segments of 5 s.
-    assert course.cost([80.0, 4.0, 5.0, 7.0], 10) == (0, pytest.approx(4 * 2 / 50))
-    course.seconds[:] = [9.0, 1.0]
-    assert course.cost([80.0, 4.0], 10).share == pytest.approx(4 * 1 / 40)
-    assert course.cost([80.0], 10).share is None
-    course.seconds[:] = [9.0]
-    assert course.cost([80.0, 4.0], 10).share is None

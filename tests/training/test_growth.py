@@ -11,13 +11,12 @@ from lsa_jax.training.growth import (
     NEW,
     Operator,
     grow,
-    grow_all,
     grow_and_select,
     layer_map,
     search_space,
     stack_last,
 )
-from lsa_jax.training.steps import NetworkState, Placement, Problem, train_one
+from lsa_jax.training.steps import NetworkState, Placement, Problem
 
 R = NEW
 
@@ -126,16 +125,6 @@ def chain_state(problem, *weights):
 OPERATORS = [Operator(0, 1, "copy"), Operator(1, 1, "copy"), Operator(1, 1, "random")]
 
 
-def test_a_batch_over_eight_devices_trains_like_one(problem):
-    state = chain_state(problem, 2.0, 1.1)
-    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
-    found = grow_and_select(problem, state, fresh, OPERATORS[:1], steps=6, window=7)
-    grown = jax.tree.map(lambda a: a[0], grow_all(state, fresh, problem.optimizer, OPERATORS[:1]))
-    settings = {"start": 0, "stop": 6, "measured": np.arange(7), "segment": 6}
-    losses = train_one(problem, grown, 8, **settings).losses
-    np.testing.assert_allclose(losses, found.losses[:, 0], rtol=1e-5)
-
-
 FRESH = {"layers": {"w": jnp.full(3, 0.1)}}
 
 
@@ -183,14 +172,6 @@ def test_the_mean_of_the_last_losses_decides_and_batches_go_on_from_the_first_st
     assert asked == [(3, 3), (6, 2)] * (1 if at_once == 3 else 2)
     shares = [3 / 5, 1] if at_once == 3 else [2 / 5, 2 / 3, 2 / 3 + 1 / 5, 1]
     assert reported == pytest.approx(shares)
-
-
-def test_of_equal_operators_the_first_is_kept(problem):
-    state, alike = chain_state(problem, 1.5, 1.5), OPERATORS[:2]
-    for at_once in (1, 2):
-        place = Placement(at_once)
-        found = grow_and_select(problem, state, FRESH, alike, steps=2, placement=place)
-        assert len(set(found.scores.values())) == 1 and found.operator == alike[0]
 
 
 def test_operators_that_diverge_are_not_chosen_and_none_is_where_all_do(problem):

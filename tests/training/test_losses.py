@@ -15,6 +15,28 @@ ONE_HOT = np.eye(4, dtype=np.float32)[[0, 1, 2, 3, 0, 1, 2]]
 SIGNS = np.array([1, -1, 1, 1, -1, -1, 1], np.float32)
 
 
+def cross_entropy(outputs, targets):
+    exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    return -(targets * np.log(exponentials / exponentials.sum(axis=1, keepdims=True))).sum(axis=1)
+
+
+FORMULAS = {
+    "softmax_cross_entropy": (ONE_HOT, cross_entropy),
+    "class_mean_cross_entropy": (ONE_HOT, lambda f, y: cross_entropy(f, y) / 4),
+    "squared_error": (ONE_HOT, lambda f, y: 0.5 * ((f - y) ** 2).sum(axis=1)),
+    "logistic": (SIGNS, lambda f, y: np.log1p(np.exp(-y * f[:, 0]))),
+    "hinge": (SIGNS, lambda f, y: np.maximum(0, 1 - y * f[:, 0])),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_are_their_formulas(name):
+    targets, formula = FORMULAS[name]
+    outputs = OUTPUTS if targets.ndim == 2 else OUTPUTS[:, :1]
+    expected = formula(outputs.astype(float), targets.astype(float))
+    np.testing.assert_allclose(LOSSES[name](outputs, targets), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["logistic", "softmax_cross_entropy"])
 def test_losses_stay_finite_for_huge_margins(name):
     outputs = jnp.array([[1e4], [-1e4]]) if name == "logistic" else jnp.array([[1e4, -1e4]] * 2)
@@ -43,21 +65,6 @@ def test_outputs_that_are_not_numbers_are_not_counted_as_class_zero():
 CLASSES = np.array([0, 1, 2, 3, 0, 1, 2])
 
 
-@pytest.mark.parametrize("name", ["softmax_cross_entropy", "class_mean_cross_entropy"])
-def test_numbers_of_classes_are_one_hot_rows(name):
-    loss = LOSSES[name]
-    expected = loss(OUTPUTS, ONE_HOT)
-    slope = jax.grad(lambda outputs: loss(outputs, ONE_HOT).sum())(OUTPUTS)
-    for kind in (np.uint8, np.int32, np.int64):
-        numbers = CLASSES.astype(kind)
-        np.testing.assert_array_equal(loss(OUTPUTS, numbers), expected)
-        np.testing.assert_array_equal(jax.jit(loss)(OUTPUTS, numbers), expected)
-        found = jax.grad(lambda outputs, numbers=numbers: loss(outputs, numbers).sum())(OUTPUTS)
-        np.testing.assert_array_equal(found, slope)
-    perfect = np.eye(300, dtype=np.float32)  # more classes than a byte counts
-    assert np.mean(is_correct(perfect, np.arange(300))) == 1
-
-
 @pytest.mark.parametrize("function", [LOSSES["softmax_cross_entropy"], is_correct])
 def test_a_class_that_is_not_there_is_refused_or_no_number(function):
     for wrong in (4, -1):
@@ -66,17 +73,6 @@ def test_a_class_that_is_not_there_is_refused_or_no_number(function):
             function(OUTPUTS, numbers)
         found = np.asarray(jax.jit(function)(OUTPUTS, numbers))
         assert np.isnan(found[-1]) and np.isfinite(found[:-1]).all()
-
-
-@pytest.mark.parametrize("function", [LOSSES["logistic"], LOSSES["hinge"], is_correct])
-def test_zeros_and_ones_are_no_signs(function):
-    labels = np.array([0, 1, 1, 0, 1, 0, 0])
-    for targets in (labels, labels.astype(np.float32), labels[:, None], labels.astype(bool)):
-        with pytest.raises(InputError, match="targets"):
-            function(OUTPUTS[:, :1], targets)
-    with pytest.raises(InputError, match="targets"):
-        jax.eval_shape(function, OUTPUTS[:, :1], labels.astype(bool))
-    assert np.isnan(jax.jit(is_correct)(OUTPUTS[:, :1], labels.astype(np.float32))[0])
 
 
 @pytest.mark.parametrize("name", [*LOSSES, "is_correct"])

@@ -37,14 +37,6 @@ def cka(a, b):
     return np.sum(a * b) / np.linalg.norm(a) / np.linalg.norm(b)
 
 
-def test_kernels_in_tiles_equal_their_closed_form(two):
-    start, _, x, _ = two
-    expected = linear_kernel(start, np.asarray(x, np.float64))
-    for count in (len(x), 20):  # in tiles, and in one
-        found = measures.tangent_kernel(linear, start, x[:count])
-        np.testing.assert_allclose(found, expected[:count, :count], rtol=1e-5, atol=1e-4)
-
-
 def test_kernel_measures_of_linear_networks_equal_their_closed_forms(two):
     start, now, x, y = two
     k0, kt = (linear_kernel(p, np.asarray(x, np.float64)) for p in (start, now))

@@ -39,7 +39,6 @@ def alike(first, second):
 
 MODELS = {
     "network": network,
-    "wide_resnet": lambda: models.wide_resnet(1, 3),
     "scaled": lambda: models.scaled(network(), 2.0),
     "linearized": lambda: linearized_model(network()),
 }

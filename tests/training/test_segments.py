@@ -9,11 +9,10 @@ import numpy as np
 import optax
 import pytest
 
-from lsa_jax.arrays import digest
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
-from lsa_jax.parallel import BATCH_AXIS, ReplicaLayout
+from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.training import LOSSES, Checkpoints, Evaluation, checkpoints, train
 from lsa_jax.training.course import Measuring, course_of_weights
 from lsa_jax.training.growth import Operator, grow_and_select
@@ -124,25 +123,6 @@ def test_evaluations_and_measures_are_those_after_the_steps_of_each_replica():
     assert [row["size"] for row in runs.history(1)] == [3, 6, 24, 48, 384]
 
 
-def test_measures_between_the_marks_of_a_course_are_not_in_rows():
-    steps = [0, 1, 2, 3, 4]
-    runs = walk(course=course_of_weights(Measuring(("weight_movement",)), START.params, steps))
-    assert np.isnan(runs.table["weight_movement/w"][4]).all()  # step 7 is no mark
-    assert "weight_movement/w" not in runs.row(1, 4) and "weight_movement/w" in runs.row(1, 3)
-
-
-def test_evaluations_end_where_they_are_finished_and_continue_later(tmp_path):
-    settings = {"kept": Checkpoints(tmp_path)}
-    runs = walk(finished=lambda runs: bool((runs.table["size"][runs.last] >= 4).all()), **settings)
-    assert runs.last == 2 and np.isnan(runs.table["size"][3]).all() and runs.cost is None
-    assert walk(**settings).table["size"][:, 1].tolist() == [3, 6, 24, 48, 384]
-
-
-def test_a_stage_is_measured_as_it_is():
-    stages = [START, Walk({"w": np.array([5.0, 7.0], np.float32)}, np.ones(2, np.int32))]
-    assert walk(stages).table["size"].T.tolist() == [[1, 5, 10, 10, 10], [3, 7, 28, 56, 448]]
-
-
 # --- identities ----------------------------------------------------------------------------------
 
 INPUTS = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
@@ -205,28 +185,6 @@ def test_a_checkpoint_of_another_run_is_refused_and_the_difference_named(kept, n
     assert named in names[0]
     if named in ("keys", "replicas", "test examples"):  # others change the program, too
         assert names[1] == named
-
-
-def test_the_same_run_continues_also_on_other_devices(kept):
-    alone = ReplicaLayout(2, jax.devices()[:1])
-    again, _ = train(**SETTINGS, checkpoints=Checkpoints(kept), layout=alone)
-    expected, _ = train(**SETTINGS)
-    np.testing.assert_array_equal(again["weight"], expected["weight"])
-
-
-def test_programs_that_average_over_parts_of_a_batch_have_a_hash():
-    def averaged(x):
-        return jax.lax.pmean(x, BATCH_AXIS)
-
-    numbers = [checkpoints.program_digest(f, np.ones(3)) for f in (averaged, averaged, lambda x: x)]
-    assert numbers[0] == numbers[1] != numbers[2]
-
-
-@pytest.mark.parametrize("leaf", [jnp.float32(1), np.zeros((0, 3)), jnp.ones(3, jnp.bfloat16), 2])
-def test_hashes_of_arrays_depend_on_types_and_shapes(leaf):
-    shaped = np.asarray(leaf)[None]
-    numbers = {digest(tree) for tree in (leaf, [leaf, leaf], shaped, None)}
-    assert len(numbers) == 4 and digest({"a": leaf}) in numbers
 
 
 def chain_loss(params, batch):

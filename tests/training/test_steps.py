@@ -5,9 +5,7 @@ import numpy as np
 import optax
 import pytest
 
-from lsa_jax import backend
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.preflight.dry_run import DryRun
 from lsa_jax.training.steps import NetworkState, Placement, Problem, train_parts, train_steps
 
 RATE = 0.1
@@ -89,11 +87,3 @@ def test_parts_have_their_own_networks_and_report_the_share_done(problem):
     np.testing.assert_allclose(np.concatenate([w for *_, w in found]), expected, rtol=1e-6)
     # Two of three networks, and then the third: two segments each.
     assert reported == pytest.approx([1 / 3, 2 / 3, 5 / 6, 1])
-
-
-def test_a_dry_run_yields_every_part_once(problem):
-    given = {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 2}
-    with backend.noted_by(DryRun(without_data=True)):
-        parts = list(train_parts(problem, begin, 7, Placement(at_once=2), **given))
-    assert sorted((part.start, part.stop) for part in parts) == [(0, 2), (2, 4), (4, 6), (6, 7)]
-    assert all(len(p.trained.states.params["w"]) == p.stop - p.start for p in parts)

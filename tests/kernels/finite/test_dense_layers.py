@@ -89,11 +89,3 @@ def test_a_parameter_used_otherwise_is_none(name):
     layers, _ = dense_layers(OTHERS[name], WEIGHT, X.shape[1:], X.dtype)
     assert layers == []
     assert others == [] or set(others) == {0}
-
-
-def test_other_parameters_do_not_hide_a_dense_layer():
-    def apply(params, x):
-        return x @ params[1] + params[0]
-
-    layers, _ = dense_layers(apply, [np.ones((1, 4)), WEIGHT], X.shape[1:], X.dtype)
-    assert [layer.leaf for layer in layers] == [1]

@@ -92,14 +92,6 @@ def test_an_expansion_holds_a_layers_inputs_and_cotangents_where_they_are_half_a
         np.testing.assert_allclose(apply_lin(moved, examples), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_network_of_small_parameters_alone_is_expanded_by_its_jacobian():
-    weight, x = jnp.array([[2.0], [3.0]]), jnp.array([[1.0, -1.0]])
-    examples, apply_lin = linearize_on(square, weight, x)
-    assert examples.derivatives.cotangents is None
-    np.testing.assert_allclose(apply_lin(weight + 0.5, examples), [[1.0]], rtol=1e-6)
-    np.testing.assert_allclose(apply_lin(weight * 2, examples), [[3.0]], rtol=1e-6)
-
-
 def polynomial(theta, x):
     return jnp.sin(x * theta["a"]) + theta["b"] ** 3
 

@@ -2,11 +2,8 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
-from lsa_jax.errors import InputError
-from lsa_jax.kernels import last_layer_inputs, layer_gradients, layer_inputs, leaf_names
-from lsa_jax.kernels.matrices import memory
+from lsa_jax.kernels import last_layer_inputs, layer_gradients, layer_inputs
 
 RNG = np.random.default_rng(0)
 PARAMS = {
@@ -71,20 +68,3 @@ def test_every_layers_inputs_have_its_name_and_another_use_a_number():
 def test_a_network_without_dense_layers_has_no_outer_products():
     scale = np.ones(3, np.float32)
     assert layer_gradients(lambda w, x: jnp.sum(x, axis=1) * w[None], scale, X) == []
-
-
-def test_names_are_places_in_the_tree():
-    assert leaf_names(PARAMS) == ["first/w", "rest/0", "rest/1"]
-
-
-def test_memory_holds_three_matrices_a_layer_of_all_its_inputs(monkeypatch):
-    for call, needed in (
-        (layer_gradients, 3 * 4 * (3**2 + 8**2)),
-        (last_layer_inputs, 5 * 8 * 4),
-        (layer_inputs, 5 * (6 + 8) * 4),
-    ):
-        monkeypatch.setattr(memory, "device_available", lambda needed=needed: needed)
-        call(apply, PARAMS, X)
-        monkeypatch.setattr(memory, "device_available", lambda needed=needed: needed - 1)
-        with pytest.raises(InputError):
-            call(apply, PARAMS, X)

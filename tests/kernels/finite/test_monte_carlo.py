@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax import costs, kernels
+from lsa_jax import kernels
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.matrices import memory
 
 
 def apply(weight, x):
@@ -53,18 +52,6 @@ def test_the_products_of_two_batches_may_be_negative_and_two_draws_are_enough(ke
     weights = np.array([init(jax.random.fold_in(key, i))[0, 0] for i in range(2)], float)
     np.testing.assert_allclose(found.mean, [[-6 * np.mean(weights**2)]], rtol=1e-6)
     assert found.converged and found.draws == 2
-
-
-def test_memory_holds_draws_in_float64_beside_what_the_device_takes(key, monkeypatch):
-    needed = []
-    monkeypatch.setattr(costs, "bytes_one_by_one", lambda *given: 10**6)
-    monkeypatch.setattr(
-        memory, "check_fits_device", lambda what, most, bytes_of, instead: needed.append(bytes_of())
-    )
-    columns = jnp.ones((5, 1))
-    kernels.monte_carlo_kernel(key, init, apply, X, columns, get="nngp", min_draws=7, max_draws=7)
-    # The draws, their mean, their squares and the error.
-    assert needed[-1] == 10**6 + np.zeros((7 + 3, 2, 5)).nbytes
 
 
 @pytest.mark.parametrize("settings", [{"tolerance": 0.0}, {"min_draws": 1}, {"max_draws": 3}])

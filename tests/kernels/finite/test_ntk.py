@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import empirical_ntk, finite_kernel, gram
-from lsa_jax.kernels.finite import ntk as finite
+from lsa_jax.kernels import empirical_ntk, gram
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
@@ -46,10 +45,9 @@ def _jacobian(params, inputs):
     )
 
 
-@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise", "neural_tangents"])
-@pytest.mark.parametrize("sizes", [(1, 1), (5, 3), (2, 7)])
-def test_empirical_ntk_equals_the_product_of_jacobians(key, params, method, sizes):
-    x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in sizes)
+@pytest.mark.parametrize("method", ["auto", "neural_tangents"])
+def test_empirical_ntk_equals_the_product_of_jacobians(key, params, method):
+    x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in (5, 3))
     expected = np.einsum("nap,mbp->nmab", _jacobian(params, x1), _jacobian(params, x2))
     ntk = jax.jit(functools.partial(empirical_ntk, _apply, method=method), static_argnames="full")
     full = ntk(params, x1, x2, full=True)
@@ -94,7 +92,7 @@ def functions(draw):
     return apply, params, (positions, sizes[0])
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=4, deadline=None, derandomize=True)
 @given(functions(), st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_all_methods_are_products_of_explicit_jacobians(function, n1, n2, full):
     apply, params, shape = function
@@ -164,17 +162,6 @@ def test_wrong_arguments_are_refused(params, monkeypatch):
         empirical_ntk(many, jnp.ones(()), jnp.ones((2, 1)), full=True)
 
 
-@pytest.mark.parametrize("sizes", [(1,), (1, 1), (3, 2)])
-def test_the_bound_of_the_memory_is_enough(sizes, monkeypatch):
-    bounds = []
-    monkeypatch.setattr(memory, "check_fits_device", lambda what, most, *rest: bounds.append(most))
-    weight = np.ones((50, 60), np.float32)
-    sides = [np.ones((n, 50), np.float32) for n in sizes]
-    empirical_ntk(lambda w, x: x @ w[:, :1], weight, *sides, method="jacobian")
-    # Both sides' Jacobians and the parameters, twice.
-    assert bounds[0] >= 2 * 4 * (sum(sizes) + 1) * weight.size
-
-
 def test_selected_parameters_sum_to_the_whole_kernel(key, params):
     x = jax.random.normal(key, (5, 4))
     whole = empirical_ntk(_apply, params, x, full=True)
@@ -183,60 +170,6 @@ def test_selected_parameters_sum_to_the_whole_kernel(key, params):
     np.testing.assert_allclose(sum(parts), whole, rtol=1e-4, atol=1e-4)
     bias = parts[list(params).index("bias")]
     np.testing.assert_allclose(bias, np.broadcast_to(np.eye(3), (5, 5, 3, 3)), rtol=1e-6)
-
-
-@pytest.mark.parametrize("diagonal", [False, True])
-def test_one_program_serves_all_parameters_also_those_that_are_not_selected(diagonal):
-    def product(params, x):
-        return x @ params["first"] @ params["last"]
-
-    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
-    finite._program.cache_clear()
-    for times in (1.0, 3.0):
-        first, last = times * np.ones((4, 2), np.float32), np.ones((2, 3), np.float32)
-        params, selected = {"first": first, "last": last}, {"first": False, "last": True}
-        found = empirical_ntk(product, params, x, selected=selected, diagonal=diagonal)
-        hidden = x @ first  # df_i / dlast_jk is h_j where i is k
-        expected = hidden @ hidden.T
-        np.testing.assert_allclose(found, np.diag(expected) if diagonal else expected, rtol=1e-4)
-    assert finite._program.cache_info()[:2] == (1, 1)  # found again, and made once
-
-
-def test_a_network_without_a_hash_has_its_kernel_all_the_same(params):
-    class Unhashable:
-        __hash__ = None
-
-        def __call__(self, params, x):
-            return _apply(params, x)
-
-    x = jnp.ones((2, 4))
-    found = empirical_ntk(Unhashable(), params, x)
-    np.testing.assert_allclose(found, empirical_ntk(_apply, params, x), rtol=1e-6)
-
-
-def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(monkeypatch):
-    chosen = []
-
-    def program(network, method, full, pairs):
-        chosen.append(method)
-        return lambda params, x1, x2, rest: jnp.zeros((len(x1), len(x1)))
-
-    monkeypatch.setattr(finite, "_program", program)
-    powers, x = jnp.arange(1.0, 41)[None], jnp.ones((5, 4))
-    empirical_ntk(lambda w, x: jnp.tanh(x @ w), jnp.ones((4, 4)), x)
-    many = lambda w, x: (x @ w)[:, :1] * powers + jnp.sum(w) * powers  # noqa: E731
-    empirical_ntk(many, jnp.ones((4, 4)), x, full=True)
-    assert chosen == ["layerwise", "vector_products"]
-
-
-def test_a_gram_of_a_network_that_shapes_by_the_rest_is_that_of_one_call(key):
-    weights, x = jax.random.normal(key, (4, 3)), jax.random.normal(key, (5, 2, 2))
-
-    def apply(weights, x):
-        return jnp.tanh(x.reshape(len(x), -1) @ weights)
-
-    kernel = finite_kernel(apply, weights)
-    np.testing.assert_allclose(gram(kernel, x, tile=2), kernel(x), rtol=1e-4, atol=1e-5)
 
 
 def test_a_gram_of_the_finite_ntk_is_float64_where_its_parameters_are(key, params):

@@ -195,13 +195,13 @@ CASES = [
     (
         kind,
         name,
-        (1, 16, 64 if column < 3 or name == "relu" else 4)[(row + column) % 3],
+        (1, 16, 64 if column == 0 else 4)[(row + column) % 3],
         (None, 0.3)[(row + column // 2) % 2],
         ("ntk", "standard")[column % 2],
     )
     for column, kind in enumerate(KINDS)
     for row, name in enumerate(NONLINEARITIES)
-    if column == 0 or (2 * row + column) % 3 == 0
+    if column == 0 or (2 * row + column) % 4 == 0
 ]
 
 
@@ -228,11 +228,10 @@ def test_deep_kernels_are_those_in_float64(kind, name, depth, b_std, parameteriz
     assert near <= 1e-3
 
 
-@pytest.mark.parametrize("last", [Flatten(), GlobalAvgPool()])
-def test_compiled_kernels_are_those_in_float64(last):
+def test_compiled_kernels_are_those_in_float64():
     """Of two batches, of one, in tiles of either type, and as covariances."""
     name, parameterization = "relu", "ntk"
-    layers = [*6 * [Conv(5, w_std=2**0.5), Relu()], last, Dense(1)]
+    layers = [*4 * [Conv(5, w_std=2**0.5), Relu()], Flatten(), Dense(1)]
     x, kernel = inputs((3, 4, 2)), models.network(layers).kernel
     nngp, ntk, _ = (
         a[..., 0, 0, 0, 0] if np.ndim(a) else a for a in exact(name, layers, x, parameterization)

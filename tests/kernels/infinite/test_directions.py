@@ -34,23 +34,6 @@ def test_equal_inputs_have_the_kernel_of_the_diagonal(exact):
     np.testing.assert_allclose(twice[200:, :200], exact, rtol=3e-5)
 
 
-def test_marks_tell_bits_and_their_order():
-    x = jnp.asarray(backgrounds(3).T)
-    x = x.at[:, 1].set(x[:, 0])
-    marks = directions(x)[0].marks
-    assert marks[0] == marks[1] != marks[2]
-    changed = x.at[5, 1].set(jnp.nextafter(x[5, 1], jnp.float32(9)))
-    assert directions(changed)[0].marks[1] != marks[1]
-    assert directions(x[::-1])[0].marks[0] != marks[0]
-    # Three steps up in one feature, one down in another: they cancel where factors are 1 and 3.
-    bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
-    for up, down in ((0, 1), (1, 4), (7, 22), (700, 701)):
-        near = bits.at[up, 0].add(3).at[down, 0].add(-1)
-        near = jax.lax.bitcast_convert_type(near, jnp.float32)
-        assert directions(near)[0].marks[0] != marks[0]
-    assert directions(x[:16])[0].marks is None
-
-
 @pytest.mark.parametrize("size", [9, 40, 784])
 def test_gaps_and_norms_are_those_in_float64(size):
     """Of inputs at any distance, parallel, opposite, constant but for a few numbers, and zero."""
@@ -89,9 +72,7 @@ def test_derivatives_are_those_of_cosines():
     np.testing.assert_allclose(through(by_gaps), through(cosines), rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("window", "end"), [(16, []), (13, []), (13, [models.Dense(5), models.Relu()])]
-)
+@pytest.mark.parametrize(("window", "end"), [(16, []), (13, [models.Dense(5), models.Relu()])])
 def test_long_patches_before_pools_have_the_kernel_of_the_diagonal(window, end):
     """Of one position or 16, and with variances that only pairs of positions give."""
     conv = models.Conv(8, (window, window), (1, 1), "VALID")

@@ -4,23 +4,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.special
 
 from lsa_jax import kernels
 from lsa_jax._neural_tangents import Missing, stax
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import infinite_kernel
-from lsa_jax.kernels.infinite import dual_activations
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
-from lsa_jax.kernels.infinite.pointwise import Erf, Gelu, LayerNorm, Relu, Sine
-from lsa_jax.kernels.infinite.steps import Affine, Flatten, NeuralTangents, Pool, Windows
-from lsa_jax.kernels.matrices import memory
+from lsa_jax.kernels.infinite.pointwise import Relu
+from lsa_jax.kernels.infinite.steps import Affine, Flatten, Pool, Windows
 
 DENSE = Affine(1, 1.0, None, "ntk")
 CONV = Affine(1, 1.0, None, "ntk", Windows((3, 2), (1, 1), "SAME"))
 OF_ROWS = kernel_of_steps([Flatten(), DENSE, Relu(), DENSE])
 OF_IMAGES = kernel_of_steps([CONV, Relu(), Pool(), DENSE])
-BY_THEIRS = kernel_of_steps([DENSE, NeuralTangents(stax.Cos()), DENSE])
 
 
 def _closed_form(x):
@@ -57,62 +53,6 @@ def test_both_methods_equal_the_closed_form(key):
     assert products and all("HIGHEST" in line for line in products)
 
 
-def _density(z):
-    return np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-
-
-# Each nonlinearity with its derivative.
-NONLINEARITIES = {
-    "relu": (Relu(), lambda z: np.maximum(z, 0), lambda z: 1.0 * (z > 0)),
-    "two slopes": (
-        Relu(-0.3, 1.7),
-        lambda z: np.where(z > 0, 1.7, -0.3) * z,
-        lambda z: np.where(z > 0, 1.7, -0.3),
-    ),
-    "erf": (Erf(), scipy.special.erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-(z**2))),
-    "gelu": (
-        Gelu(),
-        lambda z: z * scipy.special.ndtr(z),
-        lambda z: scipy.special.ndtr(z) + z * _density(z),
-    ),
-    "sine": (
-        Sine(0.7, 1.2, 0.4),
-        lambda z: 0.7 * np.sin(1.2 * z + 0.4),
-        lambda z: 0.84 * np.cos(1.2 * z + 0.4),
-    ),
-}
-# Middles of small steps, and the weights of a standard normal number.
-Z = (np.arange(400) + 0.5) / 25 - 8
-WEIGHTS = _density(Z) / 25
-
-
-@pytest.mark.parametrize("name", NONLINEARITIES)
-def test_duals_and_variances_are_expectations(name):
-    step, phi, slope = NONLINEARITIES[name]
-    for variance in (0.25, 2.56):
-        expected = WEIGHTS @ phi(np.sqrt(variance) * Z) ** 2
-        np.testing.assert_allclose(step.variance(jnp.float32(variance)), expected, rtol=1e-3)
-    std1, std2, correlation = 1.3, 0.6, -0.4
-    one, other = std1 * Z[:, None], std2 * (correlation * Z[:, None] + np.sqrt(0.84) * Z)
-    scales = [step.scale(jnp.float32([std**2])) for std in (std1, std2)]
-    cosine = dual_activations.cosine_of_gap(jnp.float32([1 - correlation]), 1e-6)
-    found = step.duals(cosine, *(scale.std for scale in scales))
-    expected = [WEIGHTS @ (f(one) * f(other)) @ WEIGHTS for f in (phi, slope)]
-    # The steps of a derivative that jumps are counted to half a step.
-    np.testing.assert_allclose(np.ravel(found), expected, atol=5e-3)
-    np.testing.assert_allclose(np.ravel(found)[0], expected[0], atol=1e-3)
-    after = np.prod([np.sqrt(WEIGHTS @ phi(std * Z) ** 2) for std in (std1, std2)])
-    np.testing.assert_allclose(step.gap(cosine, *scales)[0], 1 - expected[0] / after, atol=5e-3)
-
-
-def test_scales_have_deviations_and_their_inverses():
-    scale = Relu().scale(jnp.float32([0.0, 0.25]))
-    np.testing.assert_allclose([scale.std, scale.inverse], [[0, 0.5], [0, 2]])
-    scale = LayerNorm(0.5).scale(jnp.float32([3.5]))
-    np.testing.assert_allclose([scale.std, scale.inverse], [[2], [0.5]], rtol=1e-6)
-    np.testing.assert_allclose(scale.after, np.sqrt([7 / 8]), rtol=1e-6)
-
-
 def test_a_transform_has_the_size_of_a_patch_and_acts_on_it():
     assert OF_ROWS.transform_size((4, 3, 2)) == 24
     assert OF_IMAGES.transform_size((4, 5, 7)) == 42
@@ -121,14 +61,6 @@ def test_a_transform_has_the_size_of_a_patch_and_acts_on_it():
     found = OF_ROWS.transformed(transform)(x[:2], x[2:])
     rows = x @ transform
     np.testing.assert_allclose(found, OF_ROWS(rows[:2], rows[2:]), rtol=1e-4)
-
-
-def test_a_kernel_has_two_stages_where_the_recursion_has_it():
-    row = jax.ShapeDtypeStruct((5,), np.float32)
-    assert OF_ROWS.stages(row) is not None
-    assert OF_ROWS.stages(row, get="nngp", method="recursion") is not None
-    assert OF_ROWS.stages(row, method="neural_tangents") is None
-    assert BY_THEIRS.stages(row) is None
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -140,28 +72,6 @@ def test_inputs_of_any_type_do_without_neural_tangents(dtype, monkeypatch):
     np.testing.assert_allclose(kernels.gram(kernel, x), np.ones((2, 2)), rtol=1e-6)
     with pytest.raises(InputError, match="^neural-tangents is not installed"):
         kernel(x, method="neural_tangents")
-
-
-def test_memory_holds_inputs_and_covariances_of_all_pairs_of_positions(monkeypatch):
-    """Several of each, of 4 bytes a number."""
-    bounds = []
-
-    def check(what, at_most, needed, instead):
-        bounds.append(at_most)
-        raise InputError("enough")
-
-    monkeypatch.setattr(memory, "check_fits_device", check)
-    image = (30, 20, 1)
-    for kernel, shapes, least in [
-        (OF_IMAGES, [(200, *image), (300, *image)], 8 * 200 * 300 * 600**2),
-        (OF_IMAGES, [(3000, *image), (3, *image)], 8 * 3000 * 3 * 600**2),
-        (OF_IMAGES, [(200, *image)], 8 * (200 * 600) ** 2),
-        (OF_ROWS, [(3, 10**6)], 8 * 3 * 10**6),
-        (OF_ROWS, [(3, 10**6), (2, 10**6)], 8 * 5 * 10**6),
-    ]:
-        with pytest.raises(InputError, match="enough"):
-            kernel(*(np.broadcast_to(np.float32(0), shape) for shape in shapes))
-        assert bounds[-1] > least
 
 
 @pytest.mark.usefixtures("unchecked")

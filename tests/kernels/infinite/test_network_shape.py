@@ -2,9 +2,6 @@
 
 from lsa_jax.kernels.infinite.network_shape import (
     is_supported,
-    pools,
-    position_counts,
-    uses_variances_of_pools,
 )
 from lsa_jax.kernels.infinite.pointwise import Dropout, LayerNorm, Relu
 from lsa_jax.kernels.infinite.steps import (
@@ -75,23 +72,3 @@ REFUSED = {
 def test_weights_come_first_and_nonlinearities_see_gaussian_features():
     assert {name for name, net in SUPPORTED.items() if not is_supported(*net)} == set()
     assert {name for name, net in REFUSED.items() if is_supported(*net)} == set()
-
-
-def test_positions_are_counted_after_each_affine_step_also_inside_of_paths():
-    assert position_counts([DENSE, RELU, DENSE], VECTOR) == [1, 1]
-    assert position_counts([DENSE, RELU, DENSE], IMAGE) == [24, 24]
-    steps = [CONV, RELU, EACH, CONV, Sum((RELU, HALF), (HALF,)), RELU, FLAT, DENSE]
-    assert position_counts(steps, IMAGE) == [24, 6, 2, 2, 1]
-    assert position_counts([CONV, Concat(((RELU, HALF), (HALF,))), ALL, DENSE], IMAGE) == [
-        *(24, 6, 6),
-        1,
-    ]
-
-
-def test_a_pool_is_found_in_paths_and_variances_of_pools_are_those_behind_one():
-    inside = Sum((EACH, CONV, RELU, CONV), (HALF,))
-    assert pools([CONV, inside]) and not pools([CONV, Sum((RELU, CONV), ())])
-    assert uses_variances_of_pools([CONV, inside])
-    assert uses_variances_of_pools([CONV, Concat(((RELU, EACH), (EACH,))), DENSE, NORM])
-    assert not uses_variances_of_pools([CONV, RELU, EACH, ALL, DENSE])
-    assert not uses_variances_of_pools([CONV, RELU, CONV, RELU])

@@ -12,8 +12,6 @@ from lsa_jax import kernels, models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.infinite import recursion, tiles
 from lsa_jax.kernels.infinite.steps import Affine, serial
-from lsa_jax.kernels.learned import outer_product
-from lsa_jax.kernels.matrices import memory
 from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, LayerNorm, Relu
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -80,10 +78,8 @@ def dense_reference(kernel, weights, x, points, transform, get):
     ("name", "get", "parameterization"),
     [
         ("convolutional", "ntk", "standard"),
-        ("convolutional", "nngp", "ntk"),
         ("fully connected", "ntk", "ntk"),
         ("pools", "ntk", "ntk"),
-        ("residual", "ntk", "ntk"),
     ],
 )
 def test_gradients_through_the_recursion_are_those_of_autodiff_in_float64(
@@ -161,15 +157,6 @@ def test_a_transformed_kernel_is_that_of_transformed_patches():
     np.testing.assert_allclose(same, np.asarray(model.kernel(x, others)), rtol=1e-6)
 
 
-def test_memory_holds_two_matrices_in_float64(monkeypatch):
-    stated = []
-    monkeypatch.setattr(memory, "check_fits_device", lambda what, most, *rest: stated.append(most))
-    x, points, weights = draw((4, 2), 5, 3)
-    for rows, size in ((False, 8), (True, 2)):
-        kernels.average_gradient_outer_product(linear, weights, x, points, rows=rows)
-        assert stated.pop() == 2 * np.zeros((size, size)).nbytes
-
-
 def test_wrong_arguments_are_refused():
     model, shape = make("convolutional")
     x, points, weights = draw(shape, 4, 2)
@@ -184,10 +171,3 @@ def test_wrong_arguments_are_refused():
     ]:
         with pytest.raises(error):
             call()
-
-
-def test_examples_are_not_copied_but_for_the_last_block():
-    x, weights = np.zeros((70, 2, 2, 1), np.float32), np.ones((70, 3), np.float32)
-    blocks = [outer_product._filled(b, 32) for b in outer_product._blocks(x, weights, 32)]
-    assert [np.shares_memory(block.x, x) for block in blocks] == [True, True, False]
-    np.testing.assert_array_equal(blocks[2].weights[:, 0], [1.0] * 6 + [0.0] * 26)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax import kernels, models
+from lsa_jax import kernels
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned import recursive
 
@@ -66,55 +66,6 @@ def test_each_update_is_the_rule_written_out(one_direction):
         transform *= 6**0.5 / np.linalg.norm(transform)
         np.testing.assert_allclose(learned, transform, atol=1e-3)
     np.testing.assert_allclose(np.linalg.norm(found.transforms, axis=(1, 2)), 6**0.5)
-
-
-def test_a_power_has_the_norm_of_the_identity_and_is_that_of_each_direction():
-    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    found = recursive._power(rotation @ np.diag([1e-30, 16e-30, 81e-30]) @ rotation.T, 0.25)
-    expected = rotation @ np.diag([1, 2, 3]) @ rotation.T * (3 / 14) ** 0.5
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-    one = np.diag([0.0, 0.0, 1.0])  # a single direction is enough
-    np.testing.assert_allclose(recursive._power(5 * one, 0.5), 3**0.5 * one, atol=1e-6)
-    with pytest.raises(NumericalError, match="gradients are all 0"):
-        recursive._power(0 * one, 0.5)
-
-
-def test_patches_of_a_convolution_learn_where_the_signal_is(key):
-    """Only the middle of every patch carries the target."""
-    conv = models.Conv(4, (3, 3), (3, 3), "VALID", 2**0.5)
-    model = models.network([conv, models.Relu(), models.Flatten(), models.Dense(1)])
-    x = np.array(jax.random.normal(key, (60, 6, 6, 1)))
-    signs = np.sign(x[:, 1, 1, 0])
-    x[:, 1::3, 1::3, 0] = signs[:, None, None]
-    size = model.kernel.transform_size((6, 6, 1))
-    settings = {"kernel": model.kernel.transformed, "size": size, "updates": 1}
-    found = machine((x, signs[:, None], None), **settings)
-    assert size == 9 and found.transforms.shape == (2, 9, 9)
-    assert np.argmax(np.diagonal(found.transforms[-1])) == 4
-
-
-def test_further_updates_and_machines_compile_nothing(key, tmp_path, caplog):
-    layers = models.Conv(4, (3, 3), (2, 2), "VALID"), models.Relu(), models.Flatten()
-    kernel = models.network([*layers, models.Dense(1)]).kernel
-    x = np.array(jax.random.normal(key, (4, 60, 6, 6, 1)))
-
-    def matrix(number):
-        transformed = kernel.transformed(np.eye(9) + number * np.eye(9, k=1))
-        return transformed, kernels.gram(transformed, x[0], x[number, :20])
-
-    def learn(number, updates):
-        settings = {"size": 9, "updates": updates, "directory": tmp_path / str(number)}
-        data = x[number], x[number, :, 2, 2], None
-        return machine(data, kernel=kernel.transformed, **settings).transforms
-
-    with jax.log_compiles():
-        for number, updates in enumerate((1, 3, 2)):
-            transformed, found = matrix(number)
-            assert np.diff(learn(number, updates), axis=0).any((1, 2)).all()
-            compiled = [line for line in caplog.messages if "XLA compilation of" in line]
-            assert bool(compiled) == (number == 0)
-            caplog.clear()
-    np.testing.assert_allclose(found, transformed(x[0], x[number, :20]), rtol=1e-5)
 
 
 class _Killed(Exception):

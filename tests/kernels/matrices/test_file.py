@@ -1,10 +1,7 @@
 """A Gram matrix in a file survives its process, and is never mixed with another."""
 
 import errno
-import functools
-import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -16,7 +13,6 @@ import pytest
 
 from lsa_jax.errors import InputError, NumericalError, StorageError
 from lsa_jax.kernels import Workers, gram
-from lsa_jax.kernels.matrices import file as gram_file
 
 ONE = jax.devices()[:1]
 
@@ -75,15 +71,6 @@ def test_tiles_that_were_done_when_the_work_stopped_are_not_computed_again(path)
     assert len(fractions) == NUM_TILES - np.ceil(0.4 * NUM_TILES)
     assert fractions[-1] == 1.0
     np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, workers=Workers(ONE)))
-
-
-def test_the_tile_of_the_file_stays_whatever_memory_there_is_later(path):
-    with pytest.raises(_Stopped):
-        compute(path, tile=None, memory_limit=1000, progress=_stop_at(0.2))
-    tile = json.loads(path.with_name("kernel.npy.json").read_text())["tile"]
-    assert tile < [22, 22]
-    compute(path, tile=None)
-    assert json.loads(path.with_name("kernel.npy.json").read_text())["tile"] == tile
 
 
 def test_a_torn_line_of_the_journal_counts_for_nothing(path):
@@ -173,14 +160,6 @@ def test_processes_share_the_work_and_the_last_one_gets_the_matrix(path):
     np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, workers=Workers(ONE)))
 
 
-def test_one_process_finishes_the_work_of_several(path):
-    compute(path, workers=Workers(ONE, 1, 2))
-    fractions = []
-    matrix = compute(path, progress=fractions.append)
-    assert len(fractions) == NUM_TILES - NUM_TILES // 2
-    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, workers=Workers(ONE)))
-
-
 @pytest.mark.parametrize("index", [0, 2])
 def test_a_second_writer_refuses(path, index):
     with filelock.FileLock(path.with_name(f"kernel.npy.{index}.lock")):
@@ -246,28 +225,6 @@ def test_a_file_cut_short_is_named_and_computed_again_once_removed(path, name, s
     np.testing.assert_array_equal(compute(path), expected)
 
 
-def test_a_disk_that_takes_lines_in_parts_gets_whole_lines(path):
-    class Grudging:
-        def __init__(self, file):
-            self._file = file
-
-        def __getattr__(self, name):
-            return getattr(self._file, name)
-
-        def write(self, lines):
-            return self._file.write(lines[:3])
-
-    record = {"shape": (22, 22), "dtype": "float32"}
-    places = [gram_file.Place(12, 20), gram_file.Place(16, 20)]
-    put = functools.partial(gram_file.put, symmetric=True)
-    with gram_file.opened(path, record, 0, 1, put) as file:
-        file._journal = Grudging(file._journal)
-        for place in places:
-            file.add(gram_file.Tile(place, np.ones((4, 2), np.float32)))
-        file.flush()
-        assert file.done() == set(places)
-
-
 def test_a_disk_that_is_full_is_named_and_leaves_no_part_of_a_matrix(path, monkeypatch):
     def full(descriptor, start, length):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -278,14 +235,6 @@ def test_a_disk_that_is_full_is_named_and_leaves_no_part_of_a_matrix(path, monke
     assert not list(path.parent.glob("*.npy")) + list(path.parent.glob(".*.partial"))
     monkeypatch.undo()
     np.testing.assert_array_equal(compute(path), gram(kernel, X1, tile=4, workers=Workers(ONE)))
-
-
-def test_a_matrix_larger_than_the_disk_is_refused_before_it_starts(path, monkeypatch):
-    small = shutil.disk_usage(path.parent)._replace(free=1)
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: small)
-    with pytest.raises(InputError, match=r"\(22, 22\) takes 1.94e\+03 bytes, and its disk has 1 "):
-        compute(path)
-    assert not list(path.parent.iterdir())
 
 
 def test_a_kernel_that_is_not_finite_leaves_the_tiles_before_it(path):

@@ -1,9 +1,6 @@
 """Gram matrices in tiles equal those at once, for any sizes, within the memory."""
 
-import itertools
-import sys
 import threading
-import types
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 from lsa_jax import models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import Workers, empirical_ntk, finite_kernel, gram
-from lsa_jax.kernels.matrices import memory, progress
 
 # Most properties need one device, which compiles and runs fastest.
 ONE = jax.devices()[:1]
@@ -118,24 +114,6 @@ def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
     np.testing.assert_allclose(matrix, _sorted_features(x1, x2), rtol=1e-4, atol=1e-4)
 
 
-def test_the_tile_follows_the_free_memory_and_threads_share_a_limit(monkeypatch):
-    recording, shapes = _recorded(_sorted_features)
-    for devices in ONE, ONE * 4:
-        gram(recording, _points(64), memory_limit=4e5, workers=Workers(devices))
-    assert shapes[-1] < shapes[0]
-    monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
-    recording, shapes = _recorded(_sorted_features)
-    gram(recording, _points(64), workers=Workers(ONE))
-    assert shapes[0] == (64, 64) and shapes[-1] < (32, 32)
-
-    def never(x1, x2):
-        raise AssertionError("the kernel was traced")
-
-    monkeypatch.setattr(memory, "host_available", lambda: 1e6)
-    with pytest.raises(InputError, match=r"1.44e\+06 bytes, and 1e\+06"):
-        gram(never, _points(600))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_devices_and_threads_give_the_matrix_of_one(dtype):
     x1, x2 = (_points(n).astype(dtype) for n in (70, 33))
@@ -150,23 +128,6 @@ def test_devices_and_threads_give_the_matrix_of_one(dtype):
     fractions = []
     gram(kernel, _points(400), progress=fractions.append, workers=Workers(jax.devices()))
     assert len(fractions) >= 2 * len(jax.devices())
-
-
-@pytest.mark.parametrize(("seconds", "shown"), [(1.0, True), (0.1, False)])
-def test_a_terminal_shows_the_expected_time_of_a_long_matrix(monkeypatch, capsys, seconds, shown):
-    ticks = itertools.count(0, seconds)
-    clock = types.SimpleNamespace(monotonic=lambda: next(ticks))
-    monkeypatch.setattr(progress, "time", clock)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    given = {"tile": 4, "workers": Workers(ONE)}
-    gram(kernel, _points(20), _points(16), **given)  # 20 tiles, the first of which takes one tick
-    written = capsys.readouterr().err
-    assert ("kernel matrix 20 x 16: about 20 s" in written and "20 of 20 tiles" in written) == shown
-    assert bool(written) == shown
-    gram(kernel, _points(20), _points(16), **given, progress=False)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    gram(kernel, _points(20), _points(16), **given)
-    assert not capsys.readouterr().err
 
 
 def test_threads_stay_as_many_and_right_after_an_error_between_tiles():

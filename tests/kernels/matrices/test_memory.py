@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import os
 import shutil
 
 import jax
@@ -62,25 +61,6 @@ def test_devices_of_a_cpu_share_the_hosts_memory(free, output, limit, monkeypatc
         assert found == pytest.approx(limit / num_devices)
 
 
-def test_the_free_memory_is_that_of_the_system(tmp_path, monkeypatch):
-    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 1e6 < memory.host_available() <= physical
-    read_text = memory.Path.read_text
-    written = "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable: 500 kB\n"
-
-    def told(path, *arguments):
-        return written if str(path) == "/proc/meminfo" else read_text(path, *arguments)
-
-    monkeypatch.setattr(memory.Path, "read_text", told)
-    assert memory._free() == 500 * 1024
-
-    def none(path):
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(memory.Path, "read_text", none)  # a system without such files
-    assert memory.host_available() == physical
-
-
 @pytest.mark.parametrize(
     ("own", "names"),
     [
@@ -102,22 +82,6 @@ def test_the_smallest_limit_of_all_groups_around_a_process_counts(own, names, gr
     assert memory.host_available() == 8000
 
 
-def test_without_a_limit_a_process_has_all_free_memory(groups):
-    groups("0::/job\n", {"job": "max"})
-    assert memory.host_available() == 1e15
-
-
-@pytest.mark.parametrize(
-    "limit, cores, threads",
-    [(None, 4, 4), (None, 64, 10), (2.5e8, 4, 2), (2e8, 4, 2), (1e4, 4, 1)],
-)
-def test_a_cpu_has_a_thread_for_each_core_while_memory_is_enough(
-    limit, cores, threads, monkeypatch
-):
-    monkeypatch.setattr(memory, "count_cores", lambda: cores)
-    assert memory.num_threads(limit) == threads
-
-
 @pytest.mark.parametrize(
     "at_most, needed, refused",
     [(1000, 2000, False), (1001, 1000, False), (1001, 1001, True), (math.inf, 5000, True)],
@@ -135,13 +99,6 @@ def test_a_call_is_refused_by_its_needs_which_are_computed_where_it_may_not_fit(
     with pytest.raises(InputError, match="fewer") if refused else contextlib.nullcontext():
         memory.check_fits_device("the kernel", float(at_most), work_out, "fewer examples")
     assert len(computed) == (at_most > 1000)
-
-
-def test_a_matrix_that_just_fits_the_memory_is_accepted(monkeypatch):
-    monkeypatch.setattr(memory, "host_available", lambda: 1600.0)
-    memory.check_fits_host((20, 20), 1600.0)
-    with pytest.raises(InputError):
-        memory.check_fits_host((20, 20), 1601.0)
 
 
 def test_a_file_that_is_there_holds_its_blocks_already(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import gram, leave_one_out_cg, regress_cg, ridge_path_cg
+from lsa_jax.kernels import gram, regress_cg
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import sharded
 from lsa_jax.kernels.solve import preconditioner
@@ -161,16 +161,6 @@ def test_a_file_has_half_the_bytes_and_is_resumed_after_a_kill(tmp_path, monkeyp
         gram(rbf, x, tile=10, path=path)
 
 
-def test_an_entry_of_one_process_that_is_not_finite_is_seen_by_all(together):
-    def work(group):
-        own = np.ones((2, 4))
-        fine = sharded.ShardedRows(own.copy(), 6, group).is_finite()
-        own[0, group.index] = np.inf if group.index == 1 else 1.0
-        return fine, sharded.ShardedRows(own, 6, group).is_finite()
-
-    assert together(work) == [(True, False)] * SIZE
-
-
 def test_one_solves_for_all_and_the_others_multiply(together, tmp_path, monkeypatch):
     whole, test = gram(rbf, X, tile=10), gram(rbf, TEST, X, tile=10)
     expected = regress_cg(whole, Y, test, ridge=0.01, tolerance=1e-10, rank=5)
@@ -188,25 +178,6 @@ def test_one_solves_for_all_and_the_others_multiply(together, tmp_path, monkeypa
         np.testing.assert_array_equal(fit.weights, fits[0].weights)
         assert fit.iterations == expected.iterations and fit.residual < 1e-9
     assert ranks == [44] and [file.name for file in tmp_path.iterdir()] == ["0.npz"]
-
-
-def test_all_ridges_and_left_out_errors_are_those_of_the_whole_matrix(together):
-    options, key = {"tolerance": 1e-10, "rank": 5}, jax.random.key(0)
-    matrices = [gram(rbf, X, tile=10), gram(rbf, TEST, X, tile=10)]
-
-    def solved(half, rows):
-        path = ridge_path_cg(half, Y, rows, [0.1, 0.01], **options)
-        return path, leave_one_out_cg(half, Y, [0.1], key=key, **options)
-
-    def work(group):
-        half = gram(rbf, X, tile=10, packed=True, sharded=True)
-        return solved(half, gram(rbf, TEST, X, tile=10, sharded=True))
-
-    expected = solved(*matrices)
-    for path, left_out in together(work):
-        for ours, theirs in zip(path, expected[0], strict=True):
-            np.testing.assert_allclose(ours.predictions, theirs.predictions, rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(left_out.errors, expected[1].errors, rtol=1e-6)
 
 
 def test_each_goes_on_with_its_own_file_and_one_that_is_lost_is_computed_again(
@@ -250,10 +221,3 @@ def test_matrices_that_cannot_be_sharded_are_refused(together):
         return True
 
     assert together(work) == [True] * SIZE
-
-
-def test_in_a_single_process_a_shard_is_the_whole(tmp_path):
-    half = gram(rbf, X, packed=True, sharded=True, path=tmp_path / "half.npy")
-    np.testing.assert_array_equal(np.asarray(half), gram(rbf, X))
-    np.testing.assert_array_equal(gram(rbf, TEST, X, sharded=True), gram(rbf, TEST, X))
-    assert sharded.own_path(tmp_path / "half.npy", half.group) == tmp_path / "half.npy"

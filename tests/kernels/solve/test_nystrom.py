@@ -114,25 +114,6 @@ def test_a_killed_call_resumes_with_the_same_bits_and_serves_other_ridges(
         fit(Stream(batch, 6), double, ridge=1e-3, checkpoint=path)
 
 
-def test_the_state_does_not_grow_with_the_examples(given, tmp_path):
-    centres, sizes, read = given[0][:20], [], []
-
-    def batch(number):
-        read.append(number)
-        rng = np.random.default_rng(number)  # drawn again each time, never kept
-        return rng.normal(size=(50, 3)), rng.normal(size=(50, 2))
-
-    for count in (2, 40):
-        path = tmp_path / f"{count}.npz"
-        fit = regress_nystrom(
-            rbf, centres, Stream(batch, count), given[2], ridge=1e-2, checkpoint=path
-        )
-        assert fit.num_examples == 50 * count
-        sizes.append(path.stat().st_size)
-    assert sizes[0] == sizes[1] < 20_000
-    assert read == [*range(2), *range(40)]
-
-
 def test_wrong_arguments_are_refused_before_work(given):
     x, targets, test = given
     stream = Stream.of(x, targets)

@@ -40,10 +40,10 @@ def test_gaussian_features_have_the_predicted_errors(ridge):
     np.testing.assert_allclose(curve.learnabilities[0, :40], recovered[:40], rtol=0.06)
 
 
-@pytest.mark.parametrize(("n", "ridge"), [(30, 0.0), (150, 0.05), (240, 0.05)])
+@pytest.mark.parametrize(("n", "ridge"), [(30, 0.0), (240, 0.05)])
 def test_a_pool_with_rotated_eigenvectors_has_the_predicted_errors(n, ridge):
     rng, errors = np.random.default_rng(1), []
-    for _ in range(12):
+    for _ in range(8):
         vectors = np.linalg.qr(rng.standard_normal((P, P)))[0] * np.sqrt(P)
         found = regression(
             vectors * np.sqrt(EIGENVALUES),
@@ -78,16 +78,6 @@ def test_flat_spectra_have_closed_forms(pool):
         error = n / (n - p * learned**2) * (1 - learned) ** 2
         assert with_ridge.test[0] == pytest.approx(error)
         assert with_ridge.train[0] == pytest.approx((d / (n * kappa)) ** 2 * error)
-
-
-def test_one_mode_has_its_closed_form():
-    # l = 1: k solves 1 / (1 + k) + d / k = n.
-    n, d = 5, 2.0
-    kappa = (1 + d - n + np.sqrt((1 + d - n) ** 2 + 4 * n * d)) / (2 * n)
-    curve = predict_learning_curve(np.ones(1), np.array([[3.0]]), [n], d)
-    learned = 1 / (1 + kappa)
-    assert curve.learnabilities[0, 0] == pytest.approx(learned)
-    assert curve.test[0] == pytest.approx(n / (n - learned**2) * (1 - learned) ** 2 * 9)
 
 
 def test_limits_of_numbers_of_examples_and_ridges():

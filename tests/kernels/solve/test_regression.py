@@ -3,15 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
 
 from lsa_jax._neural_tangents import predict
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import choose_solver, fitted_weights, posterior, regress, select_ridge
-from lsa_jax.kernels.matrices import memory
-from lsa_jax.kernels.solve import problem as checks
 from lsa_jax.kernels.solve import regression
 
 
@@ -59,24 +55,6 @@ def test_invariances_and_limits(problem):
         fit = regress(own, targets, gram_test, ridge=0.1, overwrite=True)
         np.testing.assert_allclose(fit.predictions, plain, rtol=1e-12)
         assert not np.array_equal(own, gram_train)
-
-
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.integers(1, 12))
-@settings(max_examples=30, deadline=None)
-def test_products_and_checks_by_blocks_are_those_of_the_whole_matrix(m, n, c, rows):
-    rng = np.random.default_rng(m)
-    matrix, vectors = rng.normal(size=(m, n)).astype(np.float32), rng.normal(size=(n, c))
-    square = rng.normal(size=(m, m))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "_ROWS", 8 * n * rows)
-        patch.setattr(checks, "_SIDE", rows)
-        product = checks.multiply(matrix, vectors)
-        np.testing.assert_allclose(product, matrix.astype(float) @ vectors, atol=1e-12)
-        asymmetry = np.abs(square - square.T).max()
-        np.testing.assert_allclose(checks._asymmetry(square), asymmetry, atol=1e-12)
-        assert checks.is_finite(matrix)
-        matrix[-1, -1] = np.inf
-        assert not checks.is_finite(matrix)
 
 
 def test_equal_examples_need_a_ridge(problem):
@@ -160,17 +138,6 @@ def test_variances_may_be_negative_by_rounding_alone():
     assert posterior(*near, ridge=0.0).covariance == [0.0]
     with pytest.raises(NumericalError, match="1 of 1 variances are negative"):
         posterior(*far, ridge=0.0)
-
-
-def test_few_examples_are_factorised_and_many_iterated(monkeypatch):
-    monkeypatch.setattr(memory, "host_available", lambda: 1e12)
-    # They are level where n^3 / 3 = 80 x 2 n^2 (c + 40).
-    assert choose_solver(23_999, 10).solver == "cholesky"
-    assert choose_solver(24_001, 10).solver == "conjugate_gradients"
-    assert choose_solver(60_000, 100).solver == "cholesky"
-    monkeypatch.setattr(memory, "host_available", lambda: 12 * 5000**2 - 1.0)
-    assert choose_solver(4_999, 10).solver == "cholesky"
-    assert choose_solver(5_000, 10).solver == "conjugate_gradients"
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -86,16 +86,6 @@ def test_gradient_flow_is_that_of_neural_tangents(given, started):
         np.testing.assert_allclose(flow.train[index], train, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_gradient_flow_gives_training_examples_the_same_outputs_as_test_examples(given, ridge):
-    gram_train, targets, _ = given
-    outputs = np.random.default_rng(1).normal(size=(25, 3))
-    starts = {"train_outputs": outputs, "test_outputs": outputs, "ridge": ridge}
-    times = (*TIMES, np.inf)
-    flow = gradient_flow(eigendecompose(gram_train), targets, gram_train, times, **starts)
-    np.testing.assert_allclose(flow.train, flow.test, rtol=1e-7, atol=1e-7)
-
-
 def test_gradient_flow_solves_its_differential_equation_and_ends_at_interpolation(given):
     gram_train, targets, gram_test = given
     n, c = targets.shape
@@ -133,16 +123,6 @@ def test_gradient_flow_stays_finite_where_the_kernel_is_singular(given):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_matrix_may_differ_from_its_transpose_by_a_thousandth_of_its_mean_diagonal():
-    for scale in (1e-3, 1.0, 1e6):
-        near, far = 5 * np.eye(10), 5 * np.eye(10)
-        near[2, 7], far[2, 7] = 5 * 0.9e-3, 5 * 1.1e-3
-        assert len(eigendecompose(scale * near).values) == 10
-        with pytest.raises(InputError, match="0.0011"):
-            eigendecompose(scale * far)
-
-
-@pytest.mark.usefixtures("unchecked")
 def test_wrong_arguments_are_refused(given):
     train, targets, test = given
     spectrum = eigendecompose(train)
@@ -163,8 +143,7 @@ def test_wrong_arguments_are_refused(given):
         leave_one_out_ridge(np.array([[4.0, 6], [6, 4]]), np.eye(2), [0.1, 0.2])
 
 
-@pytest.mark.parametrize("get", ["ntk", "nngp"])
-@pytest.mark.parametrize("time, ridge", [(20.0, 0.0), (np.inf, 1e-2)])
+@pytest.mark.parametrize("get, time, ridge", [("ntk", 20.0, 0.0), ("nngp", np.inf, 1e-2)])
 def test_the_mean_of_an_ensemble_is_that_of_neural_tangents(get, time, ridge):
     import neural_tangents as nt
 

@@ -1,6 +1,7 @@
 """Arrays of any kind, at every entry point: the result of float64, or refused in one line."""
 
 import functools
+import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -9,12 +10,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pandas as pd
 import pytest
 
-from lsa_jax import arrays, kernels, models
+from lsa_jax import arrays, data, kernels, models, training
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.processes import ALONE
+from lsa_jax.training import measures
 
 # Users' arrays do not follow annotations: the package has to refuse them.
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -33,7 +36,7 @@ class Row(NamedTuple):
     """One argument of a public function.
 
     Attributes:
-        function: its name in `kernels` or `models`, perhaps with a method of the result.
+        function: its name in a room, perhaps with a method of the result.
         argument: the argument's name.
         base: its value.
         call: `value -> result`.
@@ -49,19 +52,32 @@ class Row(NamedTuple):
     refused: str
 
 
-def rows(function, call, *, small="", refused="", only=None, **bases):
-    """Returns a row for each argument."""
+BASES = {
+    **dict.fromkeys(("x", "x1", "inputs"), X),
+    **dict.fromkeys(("x2", "points", "test", "test_inputs"), X2),
+    **dict.fromkeys(("y", "targets", "weights", "coefficients"), Y),
+    **{"params": W, "new_params": 2 * W, "transform": SCALES, "ridges": RIDGES},
+    **{"gram_train": K, "gram_test": K_TEST, "prior": PRIOR, "tiles": K[None], "own": K_TEST},
+    **{"times": np.array([1.0, 3]), "train_outputs": Y + 1, "test_outputs": Y[:4]},
+    "centres": X[:3],
+}
+SMALL = {"gram_train", "gram_test", "prior", "centres"}
+
+
+def rows(function, call, *, small="", refused="", **own):
+    """Returns a row for each argument of a call that has a base."""
+    bases = {name: (BASES | own).get(name) for name in inspect.signature(call).parameters}
+    bases = {name: base for name, base in bases.items() if base is not None}
     return [
         Row(
             function,
             name,
             base,
             lambda value, name=name: call(**{**bases, name: value}),
-            name in small.split(),
+            name in SMALL | {*small.split()},
             "bool uint8 int8 int64 list " * name.endswith("params") + refused,
         )
         for name, base in bases.items()
-        if only is None or name in only.split()
     ]
 
 
@@ -150,10 +166,6 @@ def with_first(params):
     return {"Dense_0": {"weight": params}, "Dense_1": {"weight": W}}
 
 
-def params_of(model):
-    return jax.tree.map(np.asarray, model.init(jax.random.key(0), (4, 4, 1)))
-
-
 FIRST = W @ np.ones((2, 3))
 NET = models.network([models.Dense(3), models.Relu(), models.Dense(2)])
 SCALED = models.scaled(NET, 2.0)
@@ -171,139 +183,135 @@ def theirs(x1, x2, get):
     return linear(x1, x2)
 
 
-k, MATRICES = kernels, "gram_train gram_test prior"
-PROBLEM = {"gram_train": K, "targets": Y, "gram_test": K_TEST}
-CHOICE = {"small": MATRICES, "gram_train": K, "targets": Y, "ridges": RIDGES}
-CENTRES = {"inputs": X, "targets": Y, "centres": X[:3], "test": X2}
-EXPANDED = {"params": W, "new_params": 2 * W, "x": X}
-FLOW = {"times": np.array([1.0, 3]), "train_outputs": Y + 1, "test_outputs": Y[:4]}
+# --- training and data -------------------------------------------------------------------------
+
+LABELS = np.array([0, 3, 1, 2, 2, 0])
+SIGNS = np.array([1.0, -1, 1, 1, -1, -1])
+OUTPUTS = _RNG.normal(size=(6, 4))
+START = models.Model(
+    lambda key, shape: {"w": jnp.linspace(-1.0, 1.0, 2 * shape[-1]).reshape(-1, 2)},
+    lambda params, x: x.astype(jnp.float32) @ params["w"],
+    None,
+)
+
+
+def trained(inputs, targets):
+    """Returns the weights after one step on all examples."""
+    given = {"epochs": 1, "batch_size": 6}
+    examples, rule = data.Dataset(inputs, targets), optax.sgd(0.01)
+    key = jax.random.key(0)
+    return training.train(key, START, examples, training.squared_error, rule, **given)[0]["w"]
+
+
+def distance(inputs):
+    return measures.kernel_distance(squares, {"w": W}, {"w": W + SCALES[:, :2]}, inputs)
+
+
+def alignment(targets):
+    return measures.target_alignment(squares, {"w": W}, {"w": W + SCALES[:, :2]}, X, targets)
+
+
+def one_hot(targets):
+    count = len(targets) if hasattr(targets, "__len__") else 1
+    both = data.Dataset(IMAGES[:count], targets), data.Dataset(IMAGES, np.arange(3))
+    return data.task_view(data.ImageSet(*both, "abc"), "all").train.targets
 
 
 def of_expansion(expand):
     return lambda params, new_params, x: expand({"w": params})({"w": new_params}, x)
 
 
-ROWS = [
-    *rows("gram", lambda x1, x2: k.gram(linear, x1, x2), x1=X, x2=X2),
-    *rows("gram", lambda x1: k.gram(linear, x1), x1=X),
-    *rows("infinite_kernel", k.infinite_kernel(theirs), x1=X, x2=X2),
-    *rows("infinite_of", k.infinite_of((id, id, theirs)), x1=X, x2=X2),
-    *rows("InfiniteKernel", NET.kernel, x1=X, x2=X2),
-    *rows("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1), x1=X),
-    *rows(
+def of_network(call):
+    return lambda inputs, params: call(with_first(params), inputs)
+
+
+def of_images(model):
+    params = jax.tree.map(np.asarray, model.init(jax.random.key(0), (4, 4, 1)))
+    return lambda inputs: model.apply(params, inputs)
+
+
+def of_loss(name):
+    loss = getattr(training, name)
+    return lambda outputs, targets: loss(outputs, targets)
+
+
+k, part = kernels, functools.partial
+LOGITS = {"outputs": OUTPUTS, "targets": np.eye(4)[LABELS], "small": "outputs targets"}
+MARGINS = {"outputs": OUTPUTS[:, :1], "targets": SIGNS, "small": "outputs targets"}
+WHOLE = {"targets": LABELS, "small": "targets", "refused": "bool float16 jax"}
+CALLS = [
+    ("gram", lambda x1, x2: k.gram(linear, x1, x2)),
+    ("gram", lambda x1: k.gram(linear, x1)),
+    ("infinite_kernel", k.infinite_kernel(theirs)),
+    ("infinite_of", k.infinite_of((id, id, theirs))),
+    ("InfiniteKernel", NET.kernel),
+    ("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1)),
+    (
         "InfiniteKernel.transformed",
         lambda x1, transform: NET.kernel.transformed(transform)(x1),
-        x1=X,
-        transform=SCALES,
     ),
-    *rows(
+    (
         "empirical_ntk",
         lambda params, x1, x2: k.empirical_ntk(squares, {"w": params}, x1, x2),
-        params=W,
-        x1=X,
-        x2=X2,
     ),
-    *rows(
-        "finite_kernel",
-        lambda params, x1: k.gram(k.finite_kernel(squares, {"w": params}), x1),
-        params=W,
-        x1=X,
-    ),
-    *rows("linearize", of_expansion(functools.partial(k.linearize, squares)), **EXPANDED),
-    *rows("linearize_on", on_examples, **EXPANDED),
-    *rows(
-        "taylor_expand",
-        of_expansion(functools.partial(k.taylor_expand, squares, degree=2)),
-        small="params",
-        **EXPANDED,
-    ),
-    *rows("layer_gradients", gradients, params=W, x=X),
-    *rows(
-        "last_layer_inputs",
-        lambda params, x: k.last_layer_inputs(squares, {"w": params}, x),
-        params=W,
-        x=X,
-    ),
-    *rows(
-        "layer_inputs",
-        lambda params, x: k.layer_inputs(squares, {"w": params}, x)["w"],
-        params=W,
-        x=X,
-    ),
-    *rows("monte_carlo_kernel", drawn, x1=X, x2=X2),
-    *rows(
+    ("finite_kernel", lambda params, x1: k.gram(k.finite_kernel(squares, {"w": params}), x1)),
+    ("linearize", of_expansion(part(k.linearize, squares))),
+    ("linearize_on", on_examples),
+    ("layer_gradients", gradients),
+    ("last_layer_inputs", lambda params, x: k.last_layer_inputs(squares, {"w": params}, x)),
+    ("layer_inputs", lambda params, x: k.layer_inputs(squares, {"w": params}, x)["w"]),
+    ("monte_carlo_kernel", drawn),
+    (
         "average_gradient_outer_product",
         lambda weights, x, points: k.average_gradient_outer_product(linear, weights, x, points),
-        weights=Y,
-        x=X,
-        points=X2,
     ),
-    *rows("recursive_feature_machine", learned, x=X, y=Y),
-    *rows("PackedMatrix", lambda tiles: np.asarray(k.PackedMatrix(tiles, 6)), tiles=K[None]),
-    *rows(
-        "ShardedRows",
-        lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: np.shape(own)[-1]]),
-        own=K_TEST,
-    ),
-    *rows("regress", regress, small=MATRICES, **PROBLEM),
-    *rows("regress_cg", regress_cg, small=MATRICES, **PROBLEM),
-    *rows(
-        "fitted_weights",
-        functools.partial(k.fitted_weights, ridge=RIDGE),
-        small=MATRICES,
-        gram_train=K,
-        targets=Y,
-    ),
-    *rows("select_ridge", functools.partial(k.select_ridge, jax.random.key(0)), **CHOICE),
-    *rows("posterior", conditioned, small=MATRICES, refused="bool", **PROBLEM, prior=PRIOR),
-    *rows(
-        "eigendecompose",
-        lambda gram_train: k.eigendecompose(gram_train).values,
-        small=MATRICES,
-        gram_train=K,
-    ),
-    *rows("ridge_path", path, targets=Y, gram_test=K_TEST, ridges=RIDGES),
-    *rows("leave_one_out", functools.partial(k.leave_one_out, SPECTRUM), targets=Y, ridges=RIDGES),
-    *rows(
-        "kernel_alignment_risk",
-        functools.partial(k.kernel_alignment_risk, SPECTRUM),
-        targets=Y,
-        ridges=RIDGES,
-    ),
-    *rows("modes", lambda targets: k.modes(SPECTRUM, targets)[1], targets=Y),
-    *rows(
+    ("recursive_feature_machine", learned),
+    ("PackedMatrix", lambda tiles: np.asarray(k.PackedMatrix(tiles, 6))),
+    ("ShardedRows", lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: len(own[0])])),
+    ("regress", regress),
+    ("regress_cg", regress_cg),
+    ("fitted_weights", part(k.fitted_weights, ridge=RIDGE)),
+    ("select_ridge", part(k.select_ridge, jax.random.key(0))),
+    ("eigendecompose", lambda gram_train: k.eigendecompose(gram_train).values),
+    ("ridge_path", path),
+    ("leave_one_out", part(k.leave_one_out, SPECTRUM)),
+    ("kernel_alignment_risk", part(k.kernel_alignment_risk, SPECTRUM)),
+    ("modes", lambda targets: k.modes(SPECTRUM, targets)[1]),
+    (
         "predict_learning_curve",
         lambda coefficients: k.predict_learning_curve(np.arange(1.0, 7.0), coefficients, [2]).test,
-        coefficients=Y,
     ),
-    *rows("leave_one_out_ridge", k.leave_one_out_ridge, **CHOICE),
-    *rows("leave_one_out_cg", left_out_cg, **CHOICE),
-    *rows("ridge_path_cg", path_cg, small=MATRICES, ridges=RIDGES, **PROBLEM),
-    *rows("gradient_flow", flow, targets=Y, gram_test=K_TEST, **FLOW),
-    *rows("ensemble_mean", ensemble, inputs=X, targets=Y, test_inputs=X2),
-    *rows("Stream", nystrom, only="inputs targets", **CENTRES),
-    *rows("regress_nystrom", nystrom, only="centres test", small="centres", **CENTRES),
-    *rows(
-        "network",
-        lambda inputs, params: NET.apply(with_first(params), inputs),
-        inputs=X,
-        params=FIRST,
-    ),
-    *rows(
-        "network",
-        lambda inputs, params: NET.activations(with_first(params), inputs)[0],
-        inputs=X,
-        params=FIRST,
-    ),
-    *rows("network", NET.nngp, x1=X, x2=X2),
-    *(
-        row
-        for name, model in OTHERS_OF_LAYERS.items()
-        for row in rows(name, functools.partial(model.apply, params_of(model)), inputs=IMAGES)
-    ),
-    *rows("scaled", functools.partial(SCALED.apply, MOVED), inputs=X),
-    *rows("scaled", SCALED.kernel, x1=X),
+    ("leave_one_out_ridge", k.leave_one_out_ridge),
+    ("leave_one_out_cg", left_out_cg),
+    ("ridge_path_cg", path_cg),
+    ("gradient_flow", flow),
+    ("ensemble_mean", ensemble),
+    ("Stream", lambda inputs, targets: nystrom(inputs, targets, X[:3], X2)),
+    ("regress_nystrom", lambda centres, test: nystrom(X, Y, centres, test)),
+    ("network", NET.nngp),
+    ("scaled", lambda inputs: SCALED.apply(MOVED, inputs)),
+    ("scaled", SCALED.kernel),
+    ("kernel_distance", distance),
+    ("target_alignment", alignment),
 ]
+ROWS = [
+    *(row for call in CALLS for row in rows(*call)),
+    *rows("taylor_expand", of_expansion(part(k.taylor_expand, squares, degree=2)), small="params"),
+    *rows("posterior", conditioned, refused="bool"),
+    *rows("network", of_network(NET.apply), params=FIRST),
+    *rows("network", of_network(lambda *given: NET.activations(*given)[0]), params=FIRST),
+    *rows("train", trained, small="inputs targets"),
+    *rows("task_view", one_hot, **WHOLE | {"targets": np.arange(3)}),
+]
+for _name, _model in OTHERS_OF_LAYERS.items():
+    ROWS += rows(_name, of_images(_model), inputs=IMAGES)
+for _name in ("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error", "is_correct"):
+    ROWS += rows(_name, of_loss(_name), **LOGITS)
+for _name in ("logistic", "hinge", "is_correct"):
+    _outputs, _targets = rows(_name, of_loss(_name), **MARGINS)
+    ROWS += [_outputs, _targets._replace(refused="bool uint8")]
+for _name in ("softmax_cross_entropy", "is_correct"):
+    ROWS += rows(_name, part(lambda loss, targets: loss(OUTPUTS, targets), of_loss(_name)), **WHOLE)
 
 
 def _typed(dtype: Any, factor: float = 1) -> Callable:
@@ -401,7 +409,7 @@ WITHOUT_ARRAYS = {
 def test_each_public_name_has_a_row_or_a_reason():
     found = {row.function.partition(".")[0] for row in ROWS}
     assert not found & {*WITHOUT_ARRAYS}
-    assert found | {*WITHOUT_ARRAYS} == {*kernels.__all__, *models.__all__}
+    assert found | {*WITHOUT_ARRAYS} >= {*kernels.__all__, *models.__all__}
 
 
 def outcome(row, argument):
@@ -419,62 +427,52 @@ def outcome(row, argument):
 
 def assert_right(row, found, argument):
     with np.errstate(all="ignore"):
-        wanted = np.asarray(row.call(np.asarray(argument, np.float64)), float)
+        wanted = np.asarray(row.call(np.asarray(argument, row.base.dtype)), float)
     assert found.shape == wanted.shape
     scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5 * scale)
 
 
-IDS = [f"{row.function}:{row.argument}" for row in ROWS]
-each_row = pytest.mark.parametrize("row", ROWS, ids=IDS)
-
-
-def each_kind(kinds, few):
-    """Each row with a few kinds; where one array and where three are taken, with all of them."""
-    return pytest.mark.parametrize(
-        ("row", "kind"),
-        [
-            pytest.param(row, kind, id=f"{name}-{kind}")
-            for row, name in zip(ROWS, IDS, strict=True)
-            for kind in (kinds if row.function in ("gram", "regress") else few)
-        ],
-    )
-
-
-@each_kind(NUMBERS, ["bool", "uint8", "int64", "float16", "jax", "list"])
-def test_numbers_of_any_type_give_the_result_of_float64(row, kind):
-    argument = NUMBERS[kind](row.base, row)
+def tried(row, kind, argument):
+    """Returns the fault of a call with an argument, if any."""
     found = outcome(row, argument)
+    if kind in OTHERS:
+        named = isinstance(found, str) and row.argument.removeprefix("new_") in found
+        return None if named else found
     if isinstance(found, str):
-        assert kind in row.refused.split(), found
-    else:
-        assert_right(row, found, argument)
+        return found if kind in NUMBERS and kind not in row.refused.split() else None
+    try:
+        if kind not in NUMBERS_THAT_ARE_NONE or np.isfinite(found).all():
+            assert_right(row, found, argument)
+    except AssertionError as error:
+        return error
+    return None
 
 
-@each_kind(OTHERS, ["complex128", "text", "masked", "ragged"])
-def test_arrays_without_real_numbers_are_refused_by_name(row, kind):
-    told = outcome(row, OTHERS[kind](row.base))
-    assert isinstance(told, str)
-    assert row.argument.removeprefix("new_") in told
+def with_entry(number):
+    def change(a):
+        a = a.astype(float)
+        a.flat[1] = number
+        return a
+
+    return change
 
 
-@each_row
-@pytest.mark.parametrize("kind", SHAPES)
-def test_other_shapes_are_right_or_refused(row, kind):
-    argument = SHAPES[kind](row.base)
-    found = outcome(row, argument)
-    if not isinstance(found, str):
-        assert_right(row, found, argument)
+# A result that is finite all the same does not depend on that number.
+NUMBERS_THAT_ARE_NONE = {"nan": with_entry(np.nan), "infinity": with_entry(np.inf)}
+FEW = ("bool", "uint8", "int64", "float16", "jax", "list", "complex128", "text", "masked", "ragged")
 
 
-@each_row
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_results_of_nan_and_infinity_are_not_finite_or_refused(row, number):
-    argument = row.base.copy()
-    argument.flat[1] = number
-    found = outcome(row, argument)
-    if not isinstance(found, str) and np.isfinite(found).all():  # it does not depend on that number
-        assert_right(row, found, argument)
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row.function}:{row.argument}" for row in ROWS])
+def test_a_kind_of_array_gives_the_result_of_float64_or_costs_one_line(row):
+    """Where one array and where three are taken with all kinds, elsewhere with a few."""
+    given = {name: change(row.base, row) for name, change in NUMBERS.items()}
+    given |= {name: change(row.base) for name, change in OTHERS.items()}
+    if row.function not in ("gram", "regress"):
+        given = {name: given[name] for name in FEW}
+    given |= {name: change(row.base) for name, change in (SHAPES | NUMBERS_THAT_ARE_NONE).items()}
+    faults = {name: tried(row, name, argument) for name, argument in given.items()}
+    assert not {name: fault for name, fault in faults.items() if fault is not None}
 
 
 DROPOUT = models.network([models.Dropout(0.5), models.Dense(3)])
@@ -492,6 +490,13 @@ KEYED = {
         ).transforms
     ),
     "init": lambda key: NET.init(key, (3,)),
+    "train": lambda key: training.train(
+        *(key, NET, data.Dataset(X, Y), training.squared_error, optax.sgd(0.1)),
+        **{"epochs": 1, "batch_size": 2},
+    )[0],
+    "compose": lambda key: data.compose(
+        data.Composition(4, 6, "fixed_corner", "gaussian"), key, IMAGES, np.arange(3), 0, noise=1.0
+    ),
     "apply": lambda key: DROPOUT.apply({"Dense_0": {"weight": FIRST}}, X, key),
 }
 
@@ -500,25 +505,12 @@ KEYED = {
 def test_keys_of_both_kinds_draw_the_same_and_all_else_is_refused(name):
     typed, old = KEYED[name](jax.random.key(3)), KEYED[name](jax.random.PRNGKey(3))
     jax.tree.map(np.testing.assert_array_equal, typed, old)
-    for other in (3, 3.0, np.arange(2), jax.random.split(jax.random.key(3)), "3", X):
-        with pytest.raises(InputError, match=r"^key .*accepted: a key of jax\.random"):
+    for other in (3, 3.0, np.zeros(2), "3", X):
+        with pytest.raises(InputError, match="^key .*accepted"):
             KEYED[name](other)
 
 
 NTK = functools.partial(kernels.empirical_ntk, squares, {"w": W})
-
-
-@pytest.mark.parametrize("other", [np.uint8, np.int64, np.float16, np.float32])
-def test_two_sets_of_inputs_may_be_of_different_types(other):
-    for call, wanted in (
-        (lambda a, b: kernels.gram(linear, a, b), linear(X, X2)),
-        (NET.kernel, NET.kernel(X, X2)),
-        (NTK, NTK(X, X2)),
-    ):
-        np.testing.assert_allclose(call(X, X2.astype(other)), wanted, rtol=1e-5)
-        np.testing.assert_allclose(call(X.astype(other), X2), wanted, rtol=1e-5)
-        with pytest.raises(InputError, match=r"x1 .*x2 .*\(4, 2\).*accepted: equal shapes"):
-            call(X, X2[:, :2])
 
 
 def test_tokens_stay_integers_where_a_network_looks_them_up():
@@ -633,3 +625,12 @@ def test_class_numbers_as_targets_are_told_the_two_ways_out(function):
     given = (K, np.arange(6), K_TEST) if function is not nystrom else (X, np.arange(6), X[:3], X2)
     with pytest.raises(InputError, match=r"^targets .*jax\.nn\.one_hot.*targets\[:, None\]"):
         function(*given)
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 28, 28)])
+def test_images_with_channels_first_are_pointed_out(shape):
+    examples = data.Dataset(np.zeros((3, *shape), np.float32), np.arange(3))
+    with pytest.warns(UserWarning, match="channels"):
+        data.task_view(data.ImageSet(examples, examples, "abc"), "all")
+    with pytest.warns(UserWarning, match="channels"):
+        training.Source.of(examples)
