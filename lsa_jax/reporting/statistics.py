@@ -53,6 +53,33 @@ def value(
     return statistic
 
 
+def computed(
+    compute: Callable[[pd.DataFrame], pd.Series],
+    column: str,
+    *,
+    exact: bool = False,
+    **settings: object,
+) -> Statistic:
+    """Returns the statistic of values that are computed from the finished runs.
+
+    Args:
+        compute: `(finished runs) -> values by seed`; called with one run or more.
+        column: result that every planned run must have.
+        exact: whether the values are computed without sampling, so that there may be no seeds.
+        settings: of the runs.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(**settings)
+        values = compute(own.finished) if len(own.finished) else []
+        equal = not exact and own.equal_seeds()
+        return Sample(
+            pd.Series(values, dtype=float), exact=exact, lost=own.lost(column), equal=equal
+        )
+
+    return statistic
+
+
 def accuracy(
     column: str = "test_accuracy",
     *,
