@@ -85,18 +85,19 @@ def accuracy(
     *,
     unit: float = 100.0,
     optional: bool = False,
+    examples: str = "num_test",
     **settings: object,
 ) -> Statistic:
     """Returns the statistic of an accuracy on test examples, in percent unless `unit` is 1.
 
     Kept outcomes are those of `test_accuracy`; other columns have binomial errors. Runs may lack an
-    `optional` column.
+    `optional` column; `examples` is the column of the number of test examples.
     """
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
         values = unit * own.by_seed(column, optional=optional)
-        counts = own.finished.reindex(columns=["num_test"])["num_test"].dropna()
+        counts = own.finished.reindex(columns=[examples])[examples].dropna()
         count = int(counts.max()) if len(counts) else None
         known = count and len(values)
         sample = Sample(
