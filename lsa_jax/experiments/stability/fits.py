@@ -81,21 +81,17 @@ def fit_decay(
     """Fits the maxima of each size, with an interval from subsamples of a fifth of the pairs.
 
     The bootstrap of a maximum is not consistent: 63 % of its resamples have the sample's own.
-    Subsampling (Politis and Romano, 1994) replaces the variation of a maximum of all pairs by that
-    of a fifth of them; the interval is the symmetric one of Politis, Romano and Wolf (1999). It
-    contains the exponent in 96 to 100 % of tables with normal, uniform, exponential, lognormal and
-    Pareto tails, and in about 90 % where tails grow shorter or longer with m.
+    Subsampling (Politis and Romano, 1994; Politis, Romano and Wolf, 1999, for the symmetric
+    interval) covers the exponent in 96 to 100 % of tables with normal, uniform, exponential,
+    lognormal and Pareto tails, and in about 90 % where tails grow shorter or longer with m.
 
     Args:
         m: sizes, rising.
         samples: the quantity of every pair, by size.
-        resamples: number of subsamples. Subsamples without a fit (a maximum that is not positive)
-            count as infinitely far off; where they are one in twenty, or there are fewer pairs than
-            `LEAST_PAIRS`, there is no interval.
+        resamples: number of subsamples; fewer pairs than `LEAST_PAIRS` have no interval.
 
     Returns:
-        The fit, or None where the maxima have none, or where a pair has no finite number, which
-        may be the largest.
+        None where the maxima have no fit, or a pair has no finite number: it may be the largest.
     """
     if not all(np.isfinite(values).all() for values in samples):
         return None
@@ -118,11 +114,10 @@ def interval(
 ) -> tuple[float, float]:
     """Returns the symmetric interval by subsampling, of an exponent or a difference of two.
 
-    Subsamples with the same number have the same pairs in two fits, as their draws depend on
-    nothing but the numbers of pairs: the difference of two exponents is paired.
-
-    A subsample without a number is infinitely far away. Both ends are NaN where there are too many
-    of these, or for a tail (the probability outside on either side) rarer than one subsample.
+    Subsamples of the same number have the same pairs in two fits, as draws depend on the numbers of
+    pairs alone: the difference of two exponents is paired. A subsample without a fit, such as one
+    with a maximum that is not positive, is infinitely far away. Both ends are NaN where there are
+    too many of these, or for a tail (the probability on either side) rarer than one subsample.
     """
     if tail < min(TAIL, 0.5 / len(values)):
         return np.nan, np.nan

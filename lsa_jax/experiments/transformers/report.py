@@ -84,15 +84,15 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     claims = decide_all(make_claims(config), Runs.of(sweep(config), results))
     fine = results[results["status"] == "ok"].reset_index(drop=True)
     fine["case"] = fine[[*CASE]].astype(int).agg(lambda sizes: ", ".join(map(str, sizes)), axis=1)
-    extra, by = {}, [*CASE, *AXES[config.question]]
+    by = [*CASE, *AXES[config.question]]
     if config.question == "value_step":
         by.append("gradient")
-        figure = {"value_step": partial(_draw_step, config, fine)}
+        extra, figure = {}, {"value_step": partial(_draw_step, config, fine)}
     else:
-        extra["paths"] = files.read_histories(workdir, fine, ["id", "case", *by, "seed"])
-        figure = {"value_random": partial(_draw_starts, fine)}
-        if config.question != "value_random":
-            figure = {"decision_lists": partial(_draw_paths, fine, extra["paths"])}
+        paths = files.read_histories(workdir, fine, ["id", "case", *by, "seed"])
+        extra, figure = {"paths": paths}, {"decision_lists": partial(_draw_paths, fine, paths)}
+    if config.question == "value_random":
+        extra, figure = {"curves": paths}, {"value_random": partial(_draw_starts, fine)}
     heading, columns, note = _PARTS[config.question]
     table = table_of_means(fine, by, columns).rename(columns=CASE)
     return Report(

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.growing.claims import family_claims, noise_claims
+from lsa_jax.experiments.growing.claims import family_claims, noise_claims, stacking_claims
 from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
@@ -133,6 +133,19 @@ def test_final_losses_are_told_apart_where_they_differ_by_more_than_noise():
         assert not noise_status(losses).startswith("shown")
     spoiled = (noise_status(apart, {(1, 3)}), noise_status(apart, asked=6))
     assert {*spoiled, noise_status(apart[:, :3])} == {"condition not met"}
+
+
+def test_adaptive_stacking_ends_lower_than_the_last_block():
+    rows = [
+        {"strategy": strategy, "seed": seed, "final_loss": loss + seed / 100}
+        for strategy, loss in (("last", 2.5), ("adaptive", 2.25))
+        for seed in (0, 1, 2)
+    ]
+    table = pd.DataFrame(rows).assign(kind="encoder", schedule="constant")
+    (row,) = decided(table, claims=stacking_claims, question="stacking")
+    assert row.status == "shown" and row.ours == pytest.approx(0.25)
+    (row,) = decided(table[1:], 3, claims=stacking_claims, question="stacking")
+    assert row.status == "condition not met"
 
 
 @pytest.mark.parametrize(
