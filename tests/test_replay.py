@@ -1,4 +1,4 @@
-"""Published claims equal today's decisions on the kept results."""
+"""Published claims equal today's decisions on the kept results, whose figures can be drawn."""
 
 import json
 from pathlib import Path
@@ -16,16 +16,18 @@ COMPARED = ("item", "paper", "ours", "status", "low", "high", "primary", "holm")
 
 
 def replayed(item, folder):
-    """Returns the rows of a kept sweep's claims, decided anew."""
+    """Returns the report of a kept sweep, made again."""
     publishing.unpack(GALLERY / item.folder / item.results, folder)
     config, points = recorded_points(folder)
     results = files.read_results(folder, [point.id for point in points])
-    return run.make_report(config, points, results, folder).claims
+    return run.make_report(config, points, results, folder)
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_claims_of_a_record_are_decided_as_published(name, tmp_path):
-    rows = json.loads(json.dumps([row._asdict() for row in replayed(RECORDS[name], tmp_path)]))
+    rows = json.loads(
+        json.dumps([row._asdict() for row in replayed(RECORDS[name], tmp_path).claims])
+    )
     published = RECORDS[name].sweep.claims
     assert [{key: row[key] for key in COMPARED} for row in rows] == [
         {key: row.get(key) for key in COMPARED} for row in published
@@ -33,3 +35,21 @@ def test_claims_of_a_record_are_decided_as_published(name, tmp_path):
         "The code decides these claims differently. If that is intended, raise report_version "
         "of the experiment and run: python -m launch.reproduce --gallery=docs/gallery"
     )
+
+
+def smallest():
+    """Returns the names of the smallest records by the names of their figures."""
+    found = {}
+    for name, item in RECORDS.items():
+        size = (GALLERY / item.folder / item.results).stat().st_size
+        kind = item.folder, *sorted({one.split(".")[-2].split("_")[0] for one in item.pictures})
+        found[kind] = min(found.get(kind, (size, name)), (size, name))
+    return sorted(name for _, name in found.values())
+
+
+@pytest.mark.parametrize("name", smallest())
+def test_figures_of_a_record_are_drawn(name, tmp_path):
+    for draw in replayed(RECORDS[name], tmp_path).figures.values():
+        figure = draw()
+        figure.canvas.draw()
+        assert any(axis.has_data() for axis in figure.axes)

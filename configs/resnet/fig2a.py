@@ -6,7 +6,7 @@ Test error against the width for three-layer ResNet, three- and two-layer networ
 trained, the last alone (conjugate kernel), and the NTK, each by SGD with the best of a grid of
 learning rates and weight decays; and the kernels solved exactly, at width 200 and infinite.
 Trained networks have three seeds, each with its own search, kernels one. The paper leaves open
-whether it reports the last or the best epoch; both are reported.
+whether it reports the last or the best epoch; here it is the last.
 
 Initial matrices have the paper's text's size (N(0, 1/m)) where they are m x m and its footnote's,
 1/(sqrt(fan in) + sqrt(fan out)), elsewhere (init "mixed"), which was chosen after a look at the

@@ -65,6 +65,37 @@ def draw_mean(
     )
 
 
+def draw_series(
+    axis: Any,
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    by: str,
+    *,
+    each: str | None = None,
+    **style: Any,
+) -> None:
+    """Draws a column against another, a colour and an entry of the legend for each group.
+
+    Args:
+        axis: of matplotlib.
+        table: a row a point.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        by: column of the groups, which are drawn in the order of their first rows.
+        each: column of a group's lines, such as the run; None draws the mean as `draw_mean` does.
+        **style: of all lines.
+    """
+    for place, (name, own) in enumerate(table.groupby(by, sort=False)):
+        look = {"color": PALETTE[place % len(PALETTE)], "label": str(name)} | style
+        if each is None:
+            draw_mean(axis, own[y], own[x], **look)
+            continue
+        for _, line in own.groupby(each, sort=False):
+            axis.plot(line[x], line[y], **look)
+            look["label"] = None
+
+
 def mark_logarithmic(axis: Any, values: Iterable[float], **style: Any) -> None:
     """Makes the x axis logarithmic, with a tick at each of the values and none between them.
 

@@ -53,23 +53,51 @@ def value(
     return statistic
 
 
+def computed(
+    compute: Callable[[pd.DataFrame], pd.Series],
+    column: str,
+    *,
+    exact: bool = False,
+    **settings: object,
+) -> Statistic:
+    """Returns the statistic of values that are computed from the finished runs.
+
+    Args:
+        compute: `(finished runs) -> values by seed`; called with one run or more.
+        column: result that every planned run must have.
+        exact: whether the values are computed without sampling, so that there may be no seeds.
+        settings: of the runs.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(**settings)
+        values = compute(own.finished) if len(own.finished) else []
+        equal = not exact and own.equal_seeds()
+        return Sample(
+            pd.Series(values, dtype=float), exact=exact, lost=own.lost(column), equal=equal
+        )
+
+    return statistic
+
+
 def accuracy(
     column: str = "test_accuracy",
     *,
     unit: float = 100.0,
     optional: bool = False,
+    examples: str = "num_test",
     **settings: object,
 ) -> Statistic:
     """Returns the statistic of an accuracy on test examples, in percent unless `unit` is 1.
 
     Kept outcomes are those of `test_accuracy`; other columns have binomial errors. Runs may lack an
-    `optional` column.
+    `optional` column; `examples` is the column of the number of test examples.
     """
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
         values = unit * own.by_seed(column, optional=optional)
-        counts = own.finished.reindex(columns=["num_test"])["num_test"].dropna()
+        counts = own.finished.reindex(columns=[examples])[examples].dropna()
         count = int(counts.max()) if len(counts) else None
         known = count and len(values)
         sample = Sample(

@@ -56,6 +56,22 @@ def mean_and_spread(values: pd.Series, form: str = ".3f", spread_form: str | Non
     return format(values.mean(), form) + ends
 
 
+def table_of_means(
+    rows: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str]
+) -> pd.DataFrame:
+    """Returns a row a group of runs: its settings, and mean ± deviation of columns over seeds.
+
+    Args:
+        rows: one a run.
+        by: settings that the runs of a group share.
+        columns: heading by column; columns that `rows` lacks are left out.
+    """
+    shown = {name: heading for name, heading in columns.items() if name in rows}
+    groups = rows.groupby(list(by), sort=False, dropna=False)[list(shown)]
+    table = groups.agg(lambda values: mean_and_spread(values, ".4g", ".2g"))
+    return table.rename(columns=shown).reset_index()
+
+
 def markdown_table(table: pd.DataFrame) -> str:
     """Returns the table in Markdown, columns aligned so that it also reads well on a terminal.
 

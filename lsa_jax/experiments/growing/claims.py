@@ -17,6 +17,7 @@ from lsa_jax.experiments.growing.families import (
     EARLY_STEPS,
     MOST_UNEXPLAINED,
     NUM_ITEMS,
+    OPERATOR,
     STRATEGIES,
     spread_over_noise,
 )
@@ -46,36 +47,17 @@ def strategies(config: Config) -> dict[str, str]:
 
 
 def family_claims(config: Config) -> list[Claim]:
-    """Returns the claims on families of operators (`families.describe`), one a seed."""
+    """Returns the claims on families of operators: a row a seed and strategy."""
     claims = [claim for own in _settings(config) for claim in _setting_claims(config, own)]
     for kind in config.sweep.kind if {"constant", "cosine"} <= {*config.sweep.schedule} else ():
-        rates = (value("initial_spearman", kind=kind, schedule=s) for s in ("cosine", "constant"))
+        own = {"kind": kind, "strategy": "oracle"}
+        rates = (value("initial_spearman", schedule=s, **own) for s in ("cosine", "constant"))
         item = "Spearman of the loss on growing with the final one, cosine minus constant rate"
-        whole = _operators(config, {"kind": kind})
+        statistic, whole = minus(*rates), _operators(config, {"kind": kind})
         claims.append(
-            Claim(item=f"{item} ({kind})", statistic=minus(*rates), above=0.0, conditions=(whole,))
+            Claim(item=f"{item} ({kind})", statistic=statistic, above=0.0, conditions=(whole,))
         )
-    return claims
-
-
-def downstream_claims(config: Config) -> list[Claim]:
-    """Returns the claims of table C.1: LAG's decoder answers more than the others', of families."""
-    names, claims = strategies(config), []
-    for own, task in itertools.product(_settings(config), config.downstream.tasks):
-        task = task.partition(":")[0]
-        lag = _right(task, "lag", own)
-        able = shown(Claim(item="", statistic=lag, above=0.0), "the network of LAG@k can answer")
-        claims += [
-            Claim(
-                item=f"points right in {task}, {names['lag']} minus {names[other]} {_where(own)}",
-                statistic=minus(lag, _right(task, other, own)),
-                above=0.0,
-                conditions=(_operators(config, own), able),
-                digits=2,
-            )
-            for other in ("lag_0", "stack_last", "stack_random")
-        ]
-    return claims
+    return claims + _downstream_claims(config)
 
 
 def noise_claims(config: Config) -> list[Claim]:
@@ -110,24 +92,20 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
     A loss on growing that does not predict, or a choice that costs little, supports the thesis only
     where an early loss predicts: else the final losses may differ by noise alone.
     """
-    k, whole = config.lag_steps, _operators(config, own)
+    k, whole, once = config.lag_steps, _operators(config, own), own | {"strategy": "oracle"}
     of_thesis = own["schedule"] == SCHEDULES[own["kind"]]
-    initial = _correlation("initial_spearman", own)
-    regret, regret_0 = (value(f"relative_regret {name}", **own) for name in ("lag", "lag_0"))
+    initial = _correlation("initial_spearman", once)
+    regret, regret_0 = (value("relative_regret", **own, strategy=s) for s in ("lag", "lag_0"))
 
     def claim(item: str, statistic: Statistic, *conditions: Condition, **rest: Any) -> Claim:
         item = f"{item} {_where(own)}"
         return Claim(item=item, statistic=statistic, conditions=(whole, *conditions), **rest)
 
     def early(steps: int, *conditions: Condition) -> Claim:
+        item = f"Spearman of the loss after {steps} steps with the final one"
         column = "lag_spearman" if steps == k else f"{EARLY_SPEARMAN}{steps}"
-        return claim(
-            f"Spearman of the loss after {steps} steps with the final one",
-            _correlation(column, own),
-            *conditions,
-            above=PREDICTIVE,
-            primary=of_thesis and steps == k,
-        )
+        stated = {"above": PREDICTIVE, "primary": of_thesis and steps == k}
+        return claim(item, _correlation(column, once), *conditions, **stated)
 
     def predictive(runs: Runs) -> str:
         found = decide(Claim(item="", statistic=initial, above=PREDICTIVE), runs)
@@ -138,52 +116,48 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
 
     new = Condition("the loss on growing is not as predictive", predictive)
     predicts = shown(early(k), f"the loss after {k} steps is predictive")
+    differ = Condition("the two choices differ", equal)
+    on_growing = "Spearman of the loss on growing with the final one"
     name = f"relative regret of LAG@{k}"
-    cheaper = claim(
-        f"{name} minus that of LAG@0",
-        minus(regret, regret_0),
-        predicts,
-        Condition("the two choices differ", equal),
-        below=0.0,
-    )
+    less = f"{name} minus that of LAG@0"
+    cheaper = claim(less, minus(regret, regret_0), predicts, differ, below=0.0)
+    costs_less = shown(cheaper, f"LAG@{k} costs less than LAG@0")
+    phases = "seeds in which the operators' order has two clear phases, leaving "
+    phases += f"{MOST_UNEXPLAINED:g} of the variance at most"
+    on_top = "share of seeds in which LAG@0 takes a random block on top"
+    in_every = {"paper": "in every seed", "every": True}
     return [
         early(k, new),
-        claim(
-            "Spearman of the loss on growing with the final one",
-            initial,
-            predicts,
-            below=UNINFORMATIVE,
-        ),
-        claim(
-            name,
-            regret,
-            predicts,
-            shown(cheaper, f"LAG@{k} costs less than LAG@0"),
-            below=LOW_REGRET,
-        ),
+        claim(on_growing, initial, predicts, below=UNINFORMATIVE),
+        claim(name, regret, predicts, costs_less, below=LOW_REGRET),
         cheaper,
-        *_order_claims(config, own),
+        claim(phases, value("clear_phases", **once), **in_every),
+        claim(on_top, value("picks_random_top", **once), luck=1 / _asked(config), **in_every),
         *(early(steps, new) for steps in EARLY_STEPS[own["kind"]] if of_thesis and steps != k),
     ]
 
 
-def _order_claims(config: Config, own: dict[str, str]) -> list[Claim]:
-    """Returns the claims on the order of the operators, in every seed."""
-    in_every = {"paper": "in every seed", "every": True, "conditions": (_operators(config, own),)}
-    return [
-        Claim(
-            item="seeds in which the operators' order has two clear phases, leaving "
-            f"{MOST_UNEXPLAINED:g} of the variance at most {_where(own)}",
-            statistic=value("clear_phases", **own),
-            **in_every,
-        ),
-        Claim(
-            item=f"share of seeds in which LAG@0 takes a random block on top {_where(own)}",
-            statistic=value("picks_random_top", **own),
-            luck=1 / _asked(config),
-            **in_every,
-        ),
-    ]
+def _downstream_claims(config: Config) -> list[Claim]:
+    """Returns the claims of table C.1: LAG's decoder answers more than the others'."""
+    names, claims = strategies(config), []
+    for own, task in itertools.product(_settings(config), config.downstream.tasks):
+        task = task.partition(":")[0]
+        lag, *others = (
+            accuracy(f"{DOWNSTREAM}{task}", examples=f"{NUM_ITEMS}{task}", **own, strategy=one)
+            for one in ("lag", "lag_0", "stack_last", "stack_random")
+        )
+        able = shown(Claim(item="", statistic=lag, above=0.0), "the network of LAG@k can answer")
+        claims += [
+            Claim(
+                item=f"points right in {task}, {names['lag']} minus {names[name]} {_where(own)}",
+                statistic=minus(lag, other),
+                above=0.0,
+                conditions=(_operators(config, own), able),
+                digits=2,
+            )
+            for name, other in zip(("lag_0", "stack_last", "stack_random"), others, strict=True)
+        ]
+    return claims
 
 
 def _settings(config: Config) -> list[dict[str, str]]:
@@ -219,25 +193,12 @@ def _correlation(column: str, own: dict[str, str]) -> Statistic:
     return statistic
 
 
-def _right(task: str, strategy: str, own: dict[str, str]) -> Statistic:
-    """Returns the statistic of the percentage of a task's items that a network gets right."""
-
-    def statistic(runs: Runs) -> Sample:
-        items = runs.finished.get(f"{NUM_ITEMS}{task}")
-        counted = runs._replace(finished=runs.finished.assign(num_test=items))
-        return accuracy(f"{DOWNSTREAM}{task} {strategy}", optional=True, **own)(counted)
-
-    return statistic
-
-
 def _spread(own: dict[str, str]) -> Statistic:
     """Returns the statistic of `families.spread_over_noise`, over operators of all seeds."""
 
     def statistic(runs: Runs) -> Sample:
         points = runs.where(**own)
-        losses = points.finished.pivot_table(
-            index="seed", columns=["index", "block_size", "source"], values="final_loss"
-        )
+        losses = points.finished.pivot_table(index="seed", columns=OPERATOR, values="final_loss")
         losses = losses.dropna(axis="columns").to_numpy(float)
         return Sample(
             pd.Series([spread_over_noise(losses)[0]]).dropna(),

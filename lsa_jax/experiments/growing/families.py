@@ -34,28 +34,25 @@ STRATEGIES = ("oracle", "lag", "lag_0", "stack_last", "stack_random")
 DOWNSTREAM, NUM_ITEMS = "downstream_", "items_"
 # Columns of Spearman's correlation with the final losses, by steps after growing.
 EARLY_SPEARMAN = "early_spearman "
-
-
-# Columns of the best split in two phases, see `Transition`.
-_SPLIT_COLUMNS = ("split", "split_late", "split_across", "split_unexplained")
-_SPLIT_COLUMNS += ("clear_phases", "transition")
+# Settings of a family, and of an operator in it.
+FAMILY, OPERATOR = ["kind", "schedule", "seed"], list(Operator._fields)
 
 
 class Family(NamedTuple):
     """One seed's search space."""
 
-    kind: str  # "encoder" or "decoder"
-    schedule: str  # of the learning rate
-    seed: int  # of the shallow network and the order of the text
-    base_loss: float  # of the shallow network, before growing
-    operators: list[Operator]  # the operators whose losses are finite
+    results: pd.DataFrame  # a row an operator; failed ones are absent
+    operators: list[Operator]
     steps: Int[np.ndarray, " steps"]  # after growing, at which the loss was measured
     raw: Losses  # the losses as they were measured
     smoothed: Losses  # after `smooth`
     lag: Final  # the losses by which LAG@k decides
     final: Final  # mean over the last steps
-    downstream: dict[str, Final]  # accuracy of each operator by task
-    items: dict[str, int]  # number of items by task
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Network, schedule and seed."""
+        return self.results[FAMILY].iloc[0].to_dict()
 
 
 def make_families(
@@ -63,29 +60,21 @@ def make_families(
 ) -> list[Family]:
     """Returns the families of three or more points without a failed one."""
     families = []
-    for (kind, schedule, seed), rows in fine.groupby(["kind", "schedule", "seed"], sort=False):
+    for _, rows in fine.groupby(FAMILY, sort=False):
         if len(rows) < 3:
             continue
         curves = [pd.DataFrame(files.read_metrics(workdir, run_id)) for run_id in rows["id"]]
         steps = curves[0]["step"].to_numpy()
         raw = np.stack([curve["loss"].to_numpy() for curve in curves], axis=1)
-        tasks = [n.removeprefix(DOWNSTREAM) for n in rows if n.startswith(DOWNSTREAM)]
-        tasks = [name for name in tasks if rows[DOWNSTREAM + name].notna().all()]
-        names = rows[["index", "block_size", "source"]].itertuples(index=False, name=None)
         families.append(
             Family(
-                kind=kind,
-                schedule=schedule,
-                seed=int(seed),
-                base_loss=float(rows["base_loss"].iloc[0]),
-                operators=[Operator(*name) for name in names],
+                results=rows,
+                operators=list(map(Operator._make, rows[OPERATOR].to_numpy().tolist())),
                 steps=steps,
                 raw=raw,
                 smoothed=smooth(raw, steps, config.smooth_steps),
                 lag=lag_losses(raw, steps, config.lag_steps, config.lag_window),
                 final=final_losses(raw, steps, config.final_share),
-                downstream={name: rows[DOWNSTREAM + name].to_numpy() for name in tasks},
-                items={name: int(rows[NUM_ITEMS + name].iloc[0]) for name in tasks},
             )
         )
     return families
@@ -109,33 +98,35 @@ def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]
 
 def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
     """Returns the numbers of one family; NaN where they are not defined."""
-    correlation = self_correlation(family.smoothed[family.steps <= config.dense_steps])
-    split, chosen = phase_transition(correlation), choices(config, family)
-    numbers: dict[str, Any] = {"kind": family.kind, "schedule": family.schedule}
-    numbers |= {"seed": family.seed, "operators": len(family.operators)}
-    numbers |= {"base_loss": family.base_loss, "span": float(np.ptp(family.final))}
+    inside, chosen = family.steps <= config.dense_steps, choices(config, family)
+    split = phase_transition(self_correlation(family.smoothed[inside]))
+    numbers = family.settings | {"operators": len(family.operators)}
+    numbers |= {"base_loss": family.results["base_loss"].iloc[0], "span": np.ptp(family.final)}
     for name, losses in (("initial", family.raw[0]), ("lag", family.lag)):
         numbers[f"{name}_pearson"] = pearson(losses, family.final)
         numbers[f"{name}_spearman"] = spearman(losses, family.final)
-    numbers |= dict.fromkeys(_SPLIT_COLUMNS, np.nan)
+    found = (np.nan,) * 6
     if split is not None:
-        clear, step = is_clear(split), float(family.steps[split.place])
-        found = (step, *split[1:], float(clear), step if clear else np.nan)
-        numbers |= dict(zip(_SPLIT_COLUMNS, found, strict=True))
-    numbers |= dict.fromkeys(("relative_regret lag", "relative_regret lag_0"), np.nan)
+        step = float(family.steps[split.place])
+        found = (step, *split[1:], float(split.clear), step if split.clear else np.nan)
+    names = ("split", "split_late", "split_across", "split_unexplained")
+    numbers |= dict(zip((*names, "clear_phases", "transition"), found, strict=True))
     both = {"lag_0", "stack_random"} <= {*chosen}
     random_top = float(chosen["lag_0"] == chosen["stack_random"]) if both else np.nan
-    numbers |= {"picks_random_top": random_top, **_early_correlations(config, family)}
-    for name, place in chosen.items():
-        numbers[f"final_loss {name}"] = float(family.final[place])
-        numbers[f"regret {name}"] = regret(place, family.final)
-        # Where all end alike there is no regret, and a relative one is not defined.
-        share = relative_regret(place, family.final) if numbers["span"] else np.nan
-        numbers[f"relative_regret {name}"] = share
-        for task, accuracy in family.downstream.items():
-            numbers[f"{DOWNSTREAM}{task} {name}"] = float(accuracy[place])
-            numbers[f"{NUM_ITEMS}{task}"] = family.items[task]
-    return numbers
+    return numbers | {"picks_random_top": random_top} | _early_correlations(config, family)
+
+
+def strategy_costs(config: ml_collections.ConfigDict, family: Family) -> pd.DataFrame:
+    """Returns a row a strategy: the results of its operator, and regrets (5.1 and 5.2)."""
+    chosen = choices(config, family)
+    kept = family.results.filter(regex=f"^({DOWNSTREAM}|{NUM_ITEMS})")
+    table = family.results[FAMILY].assign(
+        final_loss=family.final,
+        regret=family.final - family.final.min(),
+        relative_regret=relative_regret(family.final),
+        **kept,
+    )
+    return table.iloc[list(chosen.values())].assign(strategy=list(chosen))
 
 
 def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> dict[str, float]:
@@ -145,7 +136,7 @@ def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> di
     one.
     """
     found, at = {}, family.steps
-    for steps in EARLY_STEPS[family.kind]:
+    for steps in EARLY_STEPS[family.settings["kind"]]:
         measured = ((at > steps - config.lag_window) & (at <= steps)).any()
         early = measured and steps < (1 - config.final_share) * at[-1]
         losses = lag_losses(family.raw, at, steps, config.lag_window) if early else np.ones(1)
@@ -205,20 +196,13 @@ def recall(losses: Losses, final: Final, k: int) -> Bool[np.ndarray, " steps"]:
     return (order == np.argmin(final)).any(axis=1)
 
 
-def regret(choice: int, final: Final) -> float:
-    """Returns how much higher the choice's final loss is than the lowest (equation 5.1)."""
-    return float(final[choice] - final.min())
+def relative_regret(final: Final) -> Final:
+    """Returns each operator's regret over that of the worst (equation 5.2); NaN if all are equal.
 
-
-def relative_regret(choice: int, final: Final) -> float:
-    """Returns the regret over that of the worst choice (equation 5.2); 0 where all are equal."""
-    span = float(np.ptp(final))
-    return regret(choice, final) / span if span else 0.0
-
-
-def relative_regrets(losses: Losses, final: Final) -> Float[np.ndarray, " steps"]:
-    """Returns the relative regret of choosing the lowest loss of each step."""
-    return np.array([relative_regret(int(best), final) for best in np.argmin(losses, axis=1)])
+    The regret is the final loss less the lowest one (equation 5.1).
+    """
+    span = np.ptp(final)
+    return (final - final.min()) / span if span else np.full(len(final), np.nan)
 
 
 def spread_over_noise(
@@ -270,6 +254,15 @@ class Transition(NamedTuple):
     across: float  # mean correlation of an earlier and a later step
     unexplained: float  # share of the correlations' variance that two phases do not explain
 
+    @property
+    def clear(self) -> bool:
+        """Whether there are two phases: they explain the correlations, and later steps agree.
+
+        Without the first condition noise has phases, as the best of many splits always fits
+        somewhat.
+        """
+        return bool(self.unexplained <= MOST_UNEXPLAINED and self.late > self.across)
+
 
 def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transition | None:
     """Finds the step that splits a self-correlation best into two phases.
@@ -297,12 +290,3 @@ def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transitio
         unexplained = rest / total if total else 1.0
         found.append((rest, Transition(place, late.mean(), across.mean(), unexplained)))
     return min(found, key=lambda one: one[0])[1]
-
-
-def is_clear(transition: Transition | None) -> bool:
-    """Whether there are two phases: they explain the correlations, and later steps agree.
-
-    Without the first condition noise has phases, as the best of many splits always fits somewhat.
-    """
-    explained = transition is not None and transition.unexplained <= MOST_UNEXPLAINED
-    return bool(explained and transition.late > transition.across)

@@ -12,7 +12,6 @@ from lsa_jax.experiments.growing.claims import (
     PREDICTIVE,
     UNINFORMATIVE,
     Config,
-    downstream_claims,
     family_claims,
     noise_claims,
     stacking_claims,
@@ -20,23 +19,25 @@ from lsa_jax.experiments.growing.claims import (
 )
 from lsa_jax.experiments.growing.families import (
     DOWNSTREAM,
+    FAMILY,
     MOST_UNEXPLAINED,
-    NUM_ITEMS,
+    OPERATOR,
     Family,
     describe,
     make_families,
     rank_correlations,
     recall,
-    relative_regrets,
+    relative_regret,
     self_correlation,
+    strategy_costs,
 )
 from lsa_jax.experiments.growing.settings import sweep
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
 from lsa_jax.reporting.report import Report, Row, not_run
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.write import table_of_means
 
 SETTING = ["kind", "schedule"]
 # Networks that are grown for no more steps than this only show that they start.
@@ -69,9 +70,6 @@ _REGRETS = {
     "relative_regret": "relative regret",
 }
 _LOSSES = {"initial_loss": "loss at step 0", "lag_loss": "loss at step k", "final_loss": "final"}
-_COLORS = {"copy": PALETTE[0], "random": PALETTE[1], "constant": PALETTE[0], "cosine": PALETTE[1]}
-_COLORS |= {"last": PALETTE[1], "adaptive": PALETTE[0]}
-_MARKERS = "os^Dv*P"
 
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
@@ -90,7 +88,6 @@ def _operator_parts(
     config: Config, fine: pd.DataFrame, results: pd.DataFrame, workdir: Path
 ) -> dict[str, Any]:
     families = make_families(config, fine, workdir)
-    numbers = pd.DataFrame([describe(config, family) for family in families])
     note = (
         "Means over seeds ± their standard deviation. Every operator of a seed starts from the "
         "same shallow network and sees the same text in the same order. Fixed before the run: the "
@@ -104,53 +101,56 @@ def _operator_parts(
         "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
         "(decoder), 30 operators and one run of each."
     )
-    if numbers.empty:
+    if not families:
         return {"tables": [], "claims": [], "figures": {}, "notes": [note]}
-    curves = [
+    numbers = pd.DataFrame([describe(config, family) for family in families])
+    costs = pd.concat([strategy_costs(config, family) for family in families])
+    order = fine.groupby([*SETTING, *OPERATOR])["final_loss"].transform("mean")
+    best_first = fine.assign(order=order).sort_values([*SETTING, "order"], kind="stable")
+    return {
+        "tables": [
+            (
+                f"Correlation with the final loss, k = {config.lag_steps}",
+                table_of_means(numbers, SETTING, _NUMBERS),
+            ),
+            ("Costs of each strategy", strategy_table(config, costs)),
+            ("Operators", table_of_means(best_first, [*SETTING, *OPERATOR], _LOSSES)),
+        ],
+        "claims": _decided(config, results, costs.merge(numbers, on=FAMILY)),
+        "figures": _figures(config, families),
+        "extra_tables": {"families": numbers, "strategies": costs, "curves": _curves(families)},
+        "notes": [note],
+    }
+
+
+def _curves(families: list[Family]) -> pd.DataFrame:
+    """Returns a row an operator and step: its loss, and its smoothed loss."""
+    parts = [
         pd.DataFrame(
-            {"kind": family.kind, "schedule": family.schedule, "seed": family.seed}
+            family.settings
             | operator._asdict()
             | {"step": family.steps, "loss": family.raw[:, i], "smoothed": family.smoothed[:, i]}
         )
         for family in families
         for i, operator in enumerate(family.operators)
     ]
-    tables = [
-        (f"Correlation with the final loss, k = {config.lag_steps}", number_table(numbers)),
-        ("Costs of each strategy", strategy_table(config, numbers)),
-        ("Operators", operator_table(fine)),
-    ]
-    for (kind, schedule), found in numbers.groupby(SETTING, sort=False):
-        if found.filter(like=DOWNSTREAM).notna().any(axis=None):
-            heading = f"Percent right ({kind}, {schedule} rate)"
-            tables.append((heading, downstream_table(config, found)))
-    return {
-        "tables": tables,
-        "claims": _decided(config, results, numbers),
-        "figures": _figures(config, families),
-        "extra_tables": {"families": numbers, "curves": pd.concat(curves, ignore_index=True)},
-        "notes": [note],
-    }
+    return pd.concat(parts, ignore_index=True)
 
 
-def _decided(config: Config, results: pd.DataFrame, numbers: pd.DataFrame) -> list[Row]:
+def _decided(config: Config, results: pd.DataFrame, families: pd.DataFrame) -> list[Row]:
     """Decides the claims on operators: of families, and of single points for their noise."""
-    families, points = (Runs.of(sweep(config), table) for table in (numbers, results))
-    rows = decide_all(family_claims(config), families)
+    rows = decide_all(family_claims(config), Runs.of(sweep(config), families))
     # Operators stand in for the test examples of a correlation.
     rows = [row._replace(note=row.note.replace("test examples", "operators")) for row in rows]
-    rows += decide_all(noise_claims(config), points)
-    return rows + decide_all(downstream_claims(config), families)
+    return rows + decide_all(noise_claims(config), Runs.of(sweep(config), results))
 
 
 def _stacking_parts(
     config: Config, fine: pd.DataFrame, results: pd.DataFrame, workdir: Path
 ) -> dict[str, Any]:
-    keys = [*SETTING, "strategy"]
-    table = _means(fine, keys, {"final_loss": "final validation loss"})
+    columns = {"final_loss": "final validation loss", "steps_spent": "steps, all candidates'"}
+    table = table_of_means(fine, [*SETTING, "strategy"], columns)
     table.insert(3, "thesis", table["strategy"].map(_STACKING_LOSS))
-    steps = fine.groupby(keys, sort=False)["steps_spent"].max().to_numpy()
-    chosen = fine[[*SETTING, "seed", "strategy", "chosen"]]
     note = (
         f"Stages of {', '.join(map(str, config.stage_steps))} steps, {config.layers} layers first "
         f"and {config.added} more each time. Last stacking copies the last {config.added} layers "
@@ -160,8 +160,8 @@ def _stacking_parts(
     )
     return {
         "tables": [
-            ("Growing in stages", table.assign(**{"steps, all candidates'": steps})),
-            ("Chosen operators", chosen),
+            ("Growing in stages", table),
+            ("Chosen operators", fine[[*SETTING, "seed", "strategy", "chosen"]]),
         ],
         "claims": decide_all(stacking_claims(config), Runs.of(sweep(config), results)),
         "figures": {"stacking": partial(_draw_stacking, fine, workdir)},
@@ -169,68 +169,30 @@ def _stacking_parts(
     }
 
 
-def _cell(values: pd.Series) -> str:
-    return mean_and_spread(values, ".4f")
-
-
-def _means(found: pd.DataFrame, keys: list[str], columns: dict[str, str]) -> pd.DataFrame:
-    """Returns means over seeds ± their standard deviation, one row a group, by heading."""
-    groups = found.groupby(keys, sort=False)[[*columns]]
-    return groups.agg(_cell).rename(columns=columns).reset_index()
-
-
-def number_table(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Returns the correlations of each network and schedule, over seeds."""
-    return _means(numbers, SETTING, _NUMBERS)
-
-
-def strategy_table(config: Config, numbers: pd.DataFrame) -> pd.DataFrame:
-    """Returns the costs of each strategy against the best operator: tables 5.1 and 5.2."""
-    rows = []
-    for setting, found in numbers.groupby(SETTING, sort=False):
-        for name, heading in strategies(config).items():
-            if f"regret {name}" in found:
-                row = dict(zip(SETTING, setting, strict=True)) | {"strategy": heading}
-                row |= {h: _cell(found[f"{measure} {name}"]) for measure, h in _REGRETS.items()}
-                rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def operator_table(fine: pd.DataFrame) -> pd.DataFrame:
-    """Returns every operator's losses, best first, over seeds."""
-    keys = [*SETTING, "index", "block_size", "source"]
-    order = fine.groupby(keys, sort=False)["final_loss"].mean().to_numpy()
-    table = _means(fine, keys, _LOSSES).assign(order=order)
-    table = table.sort_values([*SETTING, "order"], kind="stable").drop(columns="order")
-    return table.rename(columns={"index": "i", "block_size": "b"})
-
-
-def downstream_table(config: Config, numbers: pd.DataFrame) -> pd.DataFrame:
-    """Returns percent right by strategy, and the thesis' numbers where it has the task."""
-    tasks = [name.removeprefix(NUM_ITEMS) for name in numbers if name.startswith(NUM_ITEMS)]
-    rows = []
-    for place, (strategy, heading) in enumerate(strategies(config).items()):
-        rows.append({"strategy": heading})
-        for task in tasks:
-            if f"{DOWNSTREAM}{task} {strategy}" not in numbers:
-                continue
-            if task in DOWNSTREAM_ACCURACY:
-                rows[-1][f"{task}, thesis"] = f"{DOWNSTREAM_ACCURACY[task][place]:g}"
-            percent = 100 * numbers[f"{DOWNSTREAM}{task} {strategy}"]
-            rows[-1][f"{task} %"] = mean_and_spread(percent, ".2f")
-    return pd.DataFrame(rows)
+def strategy_table(config: Config, costs: pd.DataFrame) -> pd.DataFrame:
+    """Returns losses and regrets of each strategy: tables 5.1 and 5.2, and C.1 in percent."""
+    names = strategies(config)
+    tasks = [n.removeprefix(DOWNSTREAM) for n in costs if n.startswith(DOWNSTREAM)]
+    percent = {f"{task} %": 100 * costs[f"{DOWNSTREAM}{task}"] for task in tasks}
+    columns = _REGRETS | {name: name for name in percent}
+    table = table_of_means(costs.assign(**percent), [*SETTING, "strategy"], columns)
+    for task in set(tasks) & {*DOWNSTREAM_ACCURACY}:
+        printed = dict(zip(names, DOWNSTREAM_ACCURACY[task], strict=True))
+        table[f"{task} %, thesis"] = table["strategy"].map(printed)
+    return table.replace({"strategy": names})
 
 
 def _figures(config: Config, families: list[Family]) -> dict[str, partial]:
     """Returns the figures of each network and schedule, and of both schedules where there are."""
-    settings = dict.fromkeys((family.kind, family.schedule) for family in families)
+    own: dict[tuple, list[Family]] = {}
+    for family in families:
+        own.setdefault(tuple(family.settings.values())[:2], []).append(family)
     drawn = {}
-    for kind, schedule in settings:
-        own = [f for f in families if (f.kind, f.schedule) == (kind, schedule)]
-        drawn[f"panels_{kind}_{schedule}"] = partial(_draw_panels, config, own)
-        drawn[f"scatter_{kind}_{schedule}"] = partial(_draw_scatter, config, own)
-    if len({schedule for _, schedule in settings}) == 2:
-        drawn["contrast"] = partial(_draw_contrast, config, families)
+    for (kind, schedule), found in own.items():
+        drawn[f"panels_{kind}_{schedule}"] = partial(_draw_panels, config, found)
+        drawn[f"scatter_{kind}_{schedule}"] = partial(_draw_scatter, config, found)
+    if len({schedule for _, schedule in own}) == 2:
+        drawn["contrast"] = partial(_draw_contrast, config, own)
     return drawn
 
 
@@ -241,29 +203,25 @@ def _dense(config: Config, families: list[Family]) -> tuple[np.ndarray, list[tup
 
 
 def _draw_quality(
-    axes: Any, config: Config, families: list[Family], color: str, **style: Any
+    axes: Any, config: Config, families: list[Family], color: str, label: str
 ) -> None:
     """Draws rank correlations with the final loss, and relative regrets, in bands over seeds."""
     steps, losses = _dense(config, families)
-    places = pd.Series(np.tile(steps, len(families)))
-    measures = {
-        rank_correlations: "Spearman with the final loss",
-        relative_regrets: "relative regret",
-    }
-    for axis, (measure, title) in zip(axes, measures.items(), strict=True):
-        curves = [measure(*pair) for pair in losses]
-        draw_mean(axis, pd.Series(np.concatenate(curves)), places, color=color, **style)
+    correlations = [rank_correlations(*pair) for pair in losses]
+    regrets = [relative_regret(final)[early.argmin(axis=1)] for early, final in losses]
+    for axis, curves, least in zip(axes, (correlations, regrets), (-1.05, -0.05), strict=True):
+        places = pd.Series(np.tile(steps, len(families)))
+        draw_mean(axis, pd.Series(np.concatenate(curves)), places, color=color, label=label)
         axis.plot(steps, np.transpose(curves), color=color, lw=0.4, alpha=0.4)
-        axis.set(title=title, ylim=(-1.05 if measure is rank_correlations else -0.05, 1.05))
-        axis.set(xlabel="steps after growing")
+        axis.set(ylim=(least, 1.05), xlabel="steps after growing")
+    axes[0].set(title="Spearman with the final loss")
+    axes[1].set(title="relative regret")
     axes[0].axhline(0, color="black", lw=0.6)
 
 
 def _draw_panels(config: Config, families: list[Family]) -> Any:
     """Draws the four panels of figure 5.3 over the seeds of one network and schedule."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(9, 7.6), layout="constrained")
+    figure, axes = subplots(2, 2, 4.5, 3.8)
     steps, losses = _dense(config, families)
     heat = np.mean([self_correlation(rows) for rows, _ in losses], axis=0)
     places = [*steps, 2 * steps[-1] - steps[-2]]
@@ -274,72 +232,53 @@ def _draw_panels(config: Config, families: list[Family]) -> Any:
         axes[0, 0].axvline(change, color="black", lw=0.8, ls=":")
     axes[0, 0].set(title="Spearman of two steps (dotted: clear phases change)", ylabel="step")
     axes[0, 0].set_aspect("equal")
-    _draw_quality(axes[:, 1], config, families, PALETTE[0])
-    for k, color in zip((1, 2, 3), (PALETTE[0], PALETTE[2], PALETTE[1]), strict=True):
+    _draw_quality(axes[:, 1], config, families, PALETTE[0], "mean over seeds")
+    for k, color in zip((1, 2, 3), PALETTE, strict=False):
         recalls = np.mean([recall(*pair, k) for pair in losses], axis=0)
         axes[1, 0].plot(steps, recalls, color=color, label=f"k = {k}")
     axes[1, 0].set(title="recall@k, share of seeds", ylim=(-0.05, 1.05))
     axes[1, 0].legend(frameon=False)
     for axis in axes[:, 0]:
         axis.set(xlabel="steps after growing")
-    tidy(*axes.flat[1:])
-    figure.suptitle(f"{families[0].kind}, {families[0].schedule} learning rate")
+    figure.suptitle("{kind}, {schedule} learning rate".format(**families[0].settings))
     return figure
 
 
 def _draw_scatter(config: Config, families: list[Family]) -> Any:
     """Draws figure 5.2: the final loss against the one on growing and the one after k steps."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-    for place, family in enumerate(families):
-        sources = np.array([operator.source for operator in family.operators])
-        for source in ("copy", "random"):
-            own, style = sources == source, {"color": _COLORS[source]}
-            style |= {"marker": _MARKERS[place % len(_MARKERS)]}
-            style |= {"label": f"{source}, seed {family.seed}"}
-            axes[0].scatter(family.raw[0][own], family.final[own], 18, **style)
-            axes[1].scatter(family.lag[own], family.final[own], 18, **style)
-    numbers = pd.DataFrame([describe(config, family) for family in families])
-    names = {"initial_spearman": "on growing", "lag_spearman": f"after {config.lag_steps} steps"}
-    for axis, (name, when) in zip(axes, names.items(), strict=True):
-        axis.set(xlabel=f"loss {when}", title=f"mean Spearman {numbers[name].mean():.2f}")
-    axes[0].set(ylabel="final loss")
-    axes[0].legend(frameon=False, fontsize="x-small")
-    tidy(*axes)
-    figure.suptitle(f"{families[0].kind}, {families[0].schedule} learning rate")
+    early = {"on growing": "initial", f"after {config.lag_steps} steps": "lag"}
+    points = pd.concat(
+        family.results.assign(lag=family.lag, initial=family.raw[0], final=family.final)
+        for family in families
+    )
+    figure, axes = subplots(1, 2, 4.5, 3.8)
+    for axis, (when, name) in zip(axes[0], early.items(), strict=True):
+        style = {"ls": "", "marker": "o", "markersize": 4}
+        draw_series(axis, points, name, "final", "source", each="seed", **style)
+        mean = np.mean([describe(config, family)[f"{name}_spearman"] for family in families])
+        axis.set(xlabel=f"loss {when}", title=f"mean Spearman {mean:.2f}")
+    axes[0, 0].set(ylabel="final loss")
+    axes[0, 0].legend(frameon=False, fontsize="x-small")
+    figure.suptitle("{kind}, {schedule} learning rate".format(**families[0].settings))
     return figure
 
 
-def _draw_contrast(config: Config, families: list[Family]) -> Any:
+def _draw_contrast(config: Config, own: dict[tuple, list[Family]]) -> Any:
     """Draws rank correlation and relative regret under a constant and under a decaying rate."""
-    import matplotlib.pyplot as plt
-
-    kinds = list(dict.fromkeys(family.kind for family in families))
-    size = {"figsize": (4.8 * len(kinds), 6.4), "squeeze": False}
-    figure, axes = plt.subplots(2, len(kinds), layout="constrained", **size)
-    for column, kind in zip(axes.T, kinds, strict=True):
-        for schedule in ("constant", "cosine"):
-            own = [f for f in families if (f.kind, f.schedule) == (kind, schedule)]
-            if own:
-                label = f"{kind}, {schedule} rate"
-                _draw_quality(column, config, own, _COLORS[schedule], label=label)
+    kinds = list(dict.fromkeys(kind for kind, _ in own))
+    figure, axes = subplots(2, len(kinds), 4.8, 3.2)
+    for (kind, schedule), families in own.items():
+        column, color = axes[:, kinds.index(kind)], PALETTE[schedule == "cosine"]
+        _draw_quality(column, config, families, color, f"{kind}, {schedule} rate")
         column[0].legend(frameon=False)
-    tidy(*axes.flat)
     return figure
 
 
 def _draw_stacking(fine: pd.DataFrame, workdir: Path) -> Any:
     """Draws the validation loss over all stages, strategy by strategy."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, ((axis,),) = subplots(1, 1, 6.4, 4)
     curves = files.read_histories(workdir, fine, ["id", "strategy"])
-    labels = {name: f"{name} stacking" for name in curves["strategy"].unique()}
-    for (_, strategy), curve in curves.groupby(["id", "strategy"], sort=False):
-        style = {"color": _COLORS[strategy], "lw": 1, "label": labels.pop(strategy, None)}
-        axis.plot(curve["step"], curve["loss"], **style)
+    draw_series(axis, curves, "step", "loss", "strategy", each="id", lw=1)
     axis.legend(frameon=False)
     axis.set(xlabel="step", title="validation loss")
-    tidy(axis)
     return figure

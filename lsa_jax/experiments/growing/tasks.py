@@ -82,17 +82,8 @@ def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
 
 
 def _material(config: ml_collections.ConfigDict, kind: str, data_dir: Path | None) -> Material:
-    data, asked = config.data, config.downstream
-    text = texts.load(
-        data.sources,
-        data_dir,
-        vocabulary=VOCABULARY[kind],
-        vocabulary_size=data.vocabulary_size,
-        length=data.length,
-        num_sentinels=num_sentinels(OBJECTIVE[kind], data.length),
-        validation_every=data.validation_every,
-        max_characters=data.max_characters,
-    )
+    asked, sentinels = config.downstream, num_sentinels(OBJECTIVE[kind], config.data.length)
+    text = texts.load(config.data, data_dir, VOCABULARY[kind], sentinels)
     if not asked.tasks or backend.dry_run() is not None:
         return Material(text)
     windows, sizes = text.validation.astype(np.int32), (asked.examples, asked.answer_tokens)

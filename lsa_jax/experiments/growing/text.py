@@ -1,8 +1,5 @@
 """Text for language models: read, cut into tokens, packed into windows of one length.
 
-    text = load(("text",), Path("data"), vocabulary="wordpiece", vocabulary_size=1000, length=64)
-    text.train  # [windows, 64], token ids
-
 A source is a text file, a folder whose `*.txt` are documents, or a Hugging Face data set,
 `hf:PATH[:CONFIGURATION]`, with a column `text` (needs the `datasets` library). The vocabulary is
 trained on the sources by the `tokenizers` library, beginning with the special tokens.
@@ -15,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import ml_collections
 import numpy as np
 from jaxtyping import Integer
 
@@ -223,34 +221,34 @@ def split_windows(
 
 
 def load(
-    sources: tuple[str, ...],
-    data_dir: Path | None,
-    *,
-    vocabulary: str,
-    vocabulary_size: int,
-    length: int,
-    num_sentinels: int = 0,
-    validation_every: int = 10,
-    max_characters: int | None = None,
+    data: ml_collections.ConfigDict, data_dir: Path | None, vocabulary: str, num_sentinels: int = 0
 ) -> Text:
     """Reads sources, trains a vocabulary on all of them and packs them into windows.
 
-    The vocabulary is of "wordpiece" or "bytes" and has `vocabulary_size` tokens at most, of which
-    `num_sentinels` are for span corruption; `max_characters` are of each source.
+    Args:
+        data: the section "data" of a configuration.
+        data_dir: folder of the sources.
+        vocabulary: "wordpiece" or "bytes".
+        num_sentinels: tokens of the vocabulary that are for span corruption.
 
     Raises:
         InputError: a source is missing, or too short for a window to train on and one to hold out.
     """
+    sources, length = data.sources, data.length
     if not sources:
         raise InputError("config.data.sources is (); accepted: one source or more")
-    if stand_ins.are_wanted():
-        return _without_content(sources, length, vocabulary_size)
-    texts = [list(take_characters(read_documents(s, data_dir), max_characters)) for s in sources]
+    if stand_ins.are_wanted():  # windows of zeros for a dry run
+        train, held_out = (np.zeros((count, length), np.int32) for count in (100_000, 10_000))
+        sizes = tuple(len(part) for part in np.array_split(train, len(sources)))
+        return Text(train, held_out, sizes, data.vocabulary_size)
+    texts = [
+        list(take_characters(read_documents(s, data_dir), data.max_characters)) for s in sources
+    ]
     pieces = (
         piece for text in texts for document in text for piece in document.splitlines(keepends=True)
     )
-    tokenizer = train_vocabulary(pieces, vocabulary, vocabulary_size, num_sentinels)
-    parts = [split_windows(encode(t, tokenizer), length, validation_every) for t in texts]
+    tokenizer = train_vocabulary(pieces, vocabulary, data.vocabulary_size, num_sentinels)
+    parts = [split_windows(encode(t, tokenizer), length, data.validation_every) for t in texts]
     for source, (train, held_out) in zip(sources, parts, strict=True):
         if not len(train) or not len(held_out):
             raise InputError(
@@ -265,13 +263,6 @@ def load(
         tokenizer.get_vocab_size(),
         tokenizer,
     )
-
-
-def _without_content(sources: tuple[str, ...], length: int, vocabulary_size: int) -> Text:
-    """Returns windows of zeros for a dry run."""
-    train, held_out = (np.zeros((count, length), np.int32) for count in (100_000, 10_000))
-    sizes = tuple(len(part) for part in np.array_split(train, len(sources)))
-    return Text(train, held_out, sizes, vocabulary_size)
 
 
 @functools.lru_cache(maxsize=4)  # all steps of an epoch need it

@@ -15,8 +15,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from lsa_jax.models import Model
-
 Params = dict[str, Any]
 
 _LAYER_NORM_EPSILON = 1e-12  # BERT's
@@ -62,16 +60,6 @@ class Transformer(NamedTuple):
     ) -> Float[Array, "b p vocabulary"]:
         """Returns the logits at these positions."""
         return self.answer(params, self.read(params, tokens, prefix, positions))
-
-    def model(self, num_layers: int) -> Model:
-        """Returns the `Model` of one depth, tokens [b, n] to logits [b, n, vocabulary]."""
-
-        def apply(params: Params, tokens: Int[Array, "b n"]) -> Float[Array, "b n vocabulary"]:
-            count, length = tokens.shape
-            positions = jnp.broadcast_to(jnp.arange(length), (count, length))
-            return self.apply(params, tokens, jnp.zeros(count, int), positions)
-
-        return Model(lambda key, input_shape: self.init(key, num_layers), apply, None)
 
 
 def _normal(key: Key[Array, ""], name: int, shape: tuple[int, ...], std: float) -> Array:

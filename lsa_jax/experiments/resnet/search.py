@@ -161,20 +161,12 @@ class Search:
         observe: Callable[[int, PyTree], None] | None = None,
         measuring: Measuring = NOTHING,
     ) -> SearchResult:
-        """Searches.
+        """Trains all candidates from one start, in one order of the examples drawn from the key.
 
-        Args:
-            key: draws the order of the examples, the same for all candidates.
-            start: parameters that all candidates start from.
-            data: the arrays from which `fetch` takes training batches.
-            test: the same for testing.
-            candidates: learning rates and weight decays.
-            checkpoint_dir: where rungs are saved; None keeps nothing.
-            progress: called with the fraction done.
-            observe: called with the epoch and the parameters [candidates, ...] at each evaluation
-                of this call, not of those before a kill. The arrays are written into later: copy
-                them to keep them.
-            measuring: how lazy or rich the candidates are, measured at evaluations.
+        `fetch` takes batches from `data` and `test`. `progress` is called with the fraction done,
+        and `observe` with the epoch and the parameters [candidates, ...] at each evaluation of this
+        call, not of those before a kill; these arrays are written into later. `measuring` takes
+        measures at evaluations.
         """
         plan, epochs = self._plan, self._plan.evaluations()
         # Saved after each rung and at the end, by the number of the evaluation.

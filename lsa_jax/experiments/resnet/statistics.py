@@ -47,7 +47,7 @@ def by_cell(
     tries = len(groups) if best else 1
     for key, rows in groups:
         runs = own._replace(finished=rows)
-        cell = of_seeds(runs, column, lambda count, r=runs: _relative_error(r, column, count))
+        cell = of_seeds(runs, column, lambda count, r=runs: _relative_error(r, count))
         cell = cell._replace(values=np.log(cell.values.clip(lower=_LEAST)), scale="log")
         if len(cell.values):
             samples[key] = _corrected(cell, tries, chosen) if tries * chosen > 1 else cell
@@ -85,14 +85,13 @@ def decisive(
     return statistic
 
 
-def _relative_error(runs: Runs, column: str, count: int) -> float:
+def _relative_error(runs: Runs, count: int) -> float:
     """Returns the relative standard error of a mean squared error.
 
-    That of the kept errors; without them, sqrt(2 / n) as for squares of n normal numbers. The best
-    epoch's errors are not kept.
+    That of the kept errors; without them, sqrt(2 / n) as for squares of n normal numbers.
     """
     rows = runs.finished
-    ids = rows["id"] if "id" in rows and column != "least_error" else []
+    ids = rows["id"] if "id" in rows else []
     kept = [
         np.square(runs.outcomes[one].values, dtype=float) for one in ids if one in runs.outcomes
     ]

@@ -100,8 +100,7 @@ def _exponent_claims(config: ml_collections.ConfigDict, label: str, own: _Own) -
             *slower,
         ],
     }
-    paper = config.paper if own["perturbation"] == "swap" else None
-    return claims.get(paper, [less("stability", paper="left open")])
+    return claims.get(config.paper, []) if own["perturbation"] == "swap" else []
 
 
 def path_claims(config: ml_collections.ConfigDict) -> list[Claim]:
@@ -128,17 +127,6 @@ def path_claims(config: ml_collections.ConfigDict) -> list[Claim]:
         )
         for split in ("train", "test")
     ]
-
-
-def influence_claims() -> list[Claim]:
-    """Returns the agreement of influence functions with training again, which is measured."""
-
-    def least(runs: Runs) -> Sample:
-        values = runs.finished.astype({"correlation": float}).groupby("seed")["correlation"].min()
-        return Sample(values.dropna(), lost=runs.lost("correlation"))
-
-    item = "correlation of predicted with retrained stability, least over sizes"
-    return [Claim(item=item, statistic=least)]
 
 
 def _two_rates(config: ml_collections.ConfigDict, own: _Own) -> Claim:

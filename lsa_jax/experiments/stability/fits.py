@@ -2,8 +2,7 @@
 
 A curve a m^b is fitted through the largest quantity of each size, as by `scipy.optimize.curve_fit`
 (Karp, thesis, 2024, section 2.2 and appendix A.1): least squares in the quantity itself, so that
-the small sizes count most. The slope on logarithmic axes, the fit through the means and the
-interval by subsampling are ours.
+the small sizes count most. The interval by subsampling is ours.
 """
 
 import warnings
@@ -29,9 +28,9 @@ LEAST_PAIRS = 4
 _MOST_TEST_IMAGES = 10_000
 
 CURVE = ["learner", "perturbation", "seed", "step"]
-# The exponent less that of the loss gap, and its interval.
-DIFFERENCE_COLUMNS = ["less_gap", "less_gap_low", "less_gap_high"]
-# Arrays: the exponent of each subsample of the pairs, and less that of the loss gap.
+# The exponent less that of the loss gap, its interval, and the same of each subsample of the pairs.
+DIFFERENCE = ("less_gap", "less_gap_low", "less_gap_high", "less_gap_subsampled")
+# Columns of arrays, which no file holds.
 SUBSAMPLED = {"exponent": "subsampled", "less_gap": "less_gap_subsampled"}
 # Figure A.1: the loss gap below a size, and from it on.
 RANGES = ("loss_gap_below", "loss_gap_above")
@@ -44,12 +43,7 @@ class Decay(NamedTuple):
     factor: float  # a
     low: float  # lower end of the 95 % interval of b, by subsampling
     high: float  # upper end
-    log_slope: float  # slope of the logarithms of the maxima
-    mean_exponent: float  # b through the means
     subsampled: Float[np.ndarray, " resamples"]  # b of subsamples; NaN for subsamples without a fit
-
-
-FIT_COLUMNS = Decay._fields[:-1]
 
 
 def fit_power(
@@ -87,21 +81,17 @@ def fit_decay(
     """Fits the maxima of each size, with an interval from subsamples of a fifth of the pairs.
 
     The bootstrap of a maximum is not consistent: 63 % of its resamples have the sample's own.
-    Subsampling (Politis and Romano, 1994) replaces the variation of a maximum of all pairs by that
-    of a fifth of them; the interval is the symmetric one of Politis, Romano and Wolf (1999). It
-    contains the exponent in 96 to 100 % of tables with normal, uniform, exponential, lognormal and
-    Pareto tails, and in about 90 % where tails grow shorter or longer with m.
+    Subsampling (Politis and Romano, 1994; Politis, Romano and Wolf, 1999, for the symmetric
+    interval) covers the exponent in 96 to 100 % of tables with normal, uniform, exponential,
+    lognormal and Pareto tails, and in about 90 % where tails grow shorter or longer with m.
 
     Args:
         m: sizes, rising.
         samples: the quantity of every pair, by size.
-        resamples: number of subsamples. Subsamples without a fit (a maximum that is not positive)
-            count as infinitely far off; where they are one in twenty, or there are fewer pairs than
-            `LEAST_PAIRS`, there is no interval.
+        resamples: number of subsamples; fewer pairs than `LEAST_PAIRS` have no interval.
 
     Returns:
-        The fit, or None where the maxima have none, or where a pair has no finite number, which
-        may be the largest. Missing parts are not-a-number.
+        None where the maxima have no fit, or a pair has no finite number: it may be the largest.
     """
     if not all(np.isfinite(values).all() for values in samples):
         return None
@@ -115,17 +105,8 @@ def fit_decay(
         parts = [rng.permutation(values)[: max(len(values) // _SHARE, 1)] for values in samples]
         if (again := fit_power(m, np.array([part.max() for part in parts]))) is not None:
             subsampled[place] = again[1]
-    low, high = interval(fit[1], subsampled)
-    mean_fit = fit_power(m, np.array([values.mean() for values in samples]))
-    return Decay(
-        exponent=fit[1],
-        factor=fit[0],
-        low=low,
-        high=high,
-        log_slope=float(np.polyfit(np.log(m), np.log(maxima), 1)[0]),
-        mean_exponent=np.nan if mean_fit is None else mean_fit[1],
-        subsampled=subsampled,
-    )
+    factor, exponent = fit
+    return Decay(exponent, factor, *interval(exponent, subsampled), subsampled)
 
 
 def interval(
@@ -133,11 +114,10 @@ def interval(
 ) -> tuple[float, float]:
     """Returns the symmetric interval by subsampling, of an exponent or a difference of two.
 
-    Subsamples with the same number have the same pairs in two fits, as their draws depend on
-    nothing but the numbers of pairs: the difference of two exponents is paired.
-
-    A subsample without a number is infinitely far away. Both ends are NaN where there are too many
-    of these, or for a tail (the probability outside on either side) rarer than one subsample.
+    Subsamples of the same number have the same pairs in two fits, as draws depend on the numbers of
+    pairs alone: the difference of two exponents is paired. A subsample without a fit, such as one
+    with a maximum that is not positive, is infinitely far away. Both ends are NaN where there are
+    too many of these, or for a tail (the probability on either side) rarer than one subsample.
     """
     if tail < min(TAIL, 0.5 / len(values)):
         return np.nan, np.nan
@@ -173,29 +153,22 @@ def fit_all(pairs: pd.DataFrame, resamples: int, start: int | None = None) -> pd
         shared = dict(zip(CURVE, curve, strict=True))
         shared |= {"pairs": int(distinct.min()), "sizes": len(distinct)}
         shared["train_accuracy"] = float((1 - found.groupby("m")["train_error"].mean()).min())
-        fits = {name: _fit(own, quantity, resamples) for name, (quantity, own) in of.items()}
-        for name, (quantity, own) in of.items():
-            counts = own.groupby("m")[quantity].nunique()
+        gap = None
+        for name, (quantity, own) in of.items():  # the loss gap is the first
+            sizes = own.groupby("m")[quantity]
+            samples = [values.to_numpy(float) for _, values in sizes]
+            fit = fit_decay(np.array([m for m, _ in sizes], float), samples, resamples)
+            counts = sizes.nunique()
             columns = {"quantity": name, "tied": float(counts.index[counts == 1].min())}
-            rows.append(shared | columns | _fit_columns(fits[name], fits.get("loss_gap")))
+            columns |= {} if fit is None else fit._asdict()
+            if fit is not None and gap is not None:
+                less, subsampled = fit.exponent - gap.exponent, fit.subsampled - gap.subsampled
+                found_less = (less, *interval(less, subsampled), subsampled)
+                columns |= dict(zip(DIFFERENCE, found_less, strict=True))
+            gap = fit if name == "loss_gap" else gap
+            rows.append(shared | columns)
     columns = [*CURVE, "quantity", "pairs", "sizes", "train_accuracy", "tied"]
-    columns += [*FIT_COLUMNS, *DIFFERENCE_COLUMNS, *SUBSAMPLED.values()]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _fit(found: pd.DataFrame, quantity: str, resamples: int) -> Decay | None:
-    by_size = [(m, part.to_numpy(float)) for m, part in found.groupby("m")[quantity]]
-    return fit_decay(np.array([m for m, _ in by_size], float), [v for _, v in by_size], resamples)
-
-
-def _fit_columns(fit: Decay | None, gap: Decay | None) -> dict[str, object]:
-    """Returns the columns of a fit, and of its difference from the loss gap's."""
-    if fit is None or gap is None or gap is fit:
-        return {} if fit is None else fit._asdict()
-    less, subsampled = fit.exponent - gap.exponent, fit.subsampled - gap.subsampled
-    values = (less, *interval(less, subsampled), subsampled)
-    names = (*DIFFERENCE_COLUMNS, SUBSAMPLED["less_gap"])
-    return fit._asdict() | dict(zip(names, values, strict=True))
+    return pd.DataFrame(rows, columns=[*columns, *Decay._fields, *DIFFERENCE])
 
 
 def exponent(

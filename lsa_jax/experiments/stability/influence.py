@@ -11,10 +11,13 @@ Source: Cook and Weisberg (1982); Koh and Liang, Understanding black-box predict
 functions (2017), section 2.1.
 """
 
+from typing import Any
+
 import jax
 import ml_collections
 import numpy as np
 import scipy.linalg
+import scipy.optimize
 from jaxtyping import Float, Int
 from scipy.special import expit
 
@@ -23,9 +26,8 @@ from lsa_jax.experiments.stability.samples import Data, ExamplePool, draw_pair, 
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome
 
-# Length of the gradient at which an optimum counts as reached.
-_TOLERANCE = 1e-10
-_MAX_STEPS = 200
+# Length of the gradient at which an optimum counts as reached, and the most steps to it.
+_TOLERANCE, _MAX_STEPS = 1e-10, 200
 
 _Matrix = Float[np.ndarray, "m d"]
 _Vector = Float[np.ndarray, " d"]
@@ -43,78 +45,57 @@ def _hessian(w: _Vector, x: _Matrix, ridge: float) -> Float[np.ndarray, "d d"]:
     return (x.T * curvature) @ x + ridge * np.eye(len(w))
 
 
-def _factor(w: _Vector, x: _Matrix, ridge: float) -> tuple:
-    try:
-        return scipy.linalg.cho_factor(_hessian(w, x, ridge))
-    except np.linalg.LinAlgError:
-        raise NumericalError(
-            f"with a ridge of {ridge:g} the Hessian is singular to rounding; raise "
-            "config.influence.ridge"
-        ) from None
-
-
-def fit(
-    x: _Matrix,
-    y: Float[np.ndarray, " m"],
-    ridge: float,
-    *,
-    weights: Float[np.ndarray, " m"],
-    start: _Vector,
-    factor: tuple | None = None,
-) -> _Vector:
-    """Minimises 1/m sum_j weight_j log(1 + exp(-y_j <w, x_j>)) + ridge/2 |w|^2.
-
-    A factor of the Hessian near the optimum (`scipy.linalg.cho_factor`) serves every step; without
-    one, each step makes its own.
-
-    Raises:
-        NumericalError: the gradient does not vanish, or the Hessian is singular.
-    """
-    w = start
-
-    def loss(w: _Vector) -> float:
-        return weights @ np.logaddexp(0, -y * (x @ w)) / len(x) + ridge / 2 * (w @ w)
-
-    length = np.inf
-    for _ in range(_MAX_STEPS):
-        gradient = x.T @ (weights * _slopes(w, x, y)) / len(x) + ridge * w
-        length = np.linalg.norm(gradient)
-        if length < _TOLERANCE:
-            return w
-        if not np.isfinite(length):
-            raise NumericalError("the gradient of the logistic loss is not finite; check the data")
-        inverse = _factor(w, x, ridge) if factor is None else factor
-        step = scipy.linalg.cho_solve(inverse, gradient)
-        size, before, decrease = 1.0, loss(w), gradient @ step
-        # Rounding of the loss hides the decrease near the optimum, where whole steps are right.
-        while size > 1e-8 and loss(w - size * step) > before - 0.1 * size * decrease + 1e-14:
-            size /= 2
-        w = w - size * step
-    raise NumericalError(
-        f"the gradient is still {length:.1e} after {_MAX_STEPS} Newton steps; raise "
-        "config.influence.ridge"
-    )
-
-
 def leave_one_out(
     x: _Matrix, y: Float[np.ndarray, " m"], ridge: float, removed: Int[np.ndarray, " removed"]
 ) -> tuple[_Vector, _Changes, _Changes]:
     """Returns the optimum on all examples, its predicted changes without some, and the true ones.
 
     Inputs x have a column of ones; y are signs. Examples are left out one at a time.
+
+    Raises:
+        NumericalError: a gradient does not vanish, or the Hessian is singular.
     """
-    everything = np.ones(len(x))
-    w = fit(x, y, ridge, weights=everything, start=np.zeros(x.shape[1]))
-    factor = _factor(w, x, ridge)
+
+    def gradient(w: _Vector, weights: Any = 1.0) -> _Vector:
+        return x.T @ (weights * _slopes(w, x, y)) / len(x) + ridge * w
+
+    def loss(w: _Vector) -> float:
+        return np.logaddexp(0, -y * (x @ w)).mean() + ridge / 2 * (w @ w)
+
+    def descend(w: _Vector, weights: Float[np.ndarray, " m"]) -> _Vector:
+        """Takes Newton's steps from near the optimum, all with its Hessian."""
+        for _ in range(_MAX_STEPS):
+            slope = gradient(w, weights)
+            if np.linalg.norm(slope) < _TOLERANCE:
+                return w
+            w = w - scipy.linalg.cho_solve(factor, slope)
+        raise NumericalError(
+            f"the gradient is still {np.linalg.norm(slope):.1e} after {_MAX_STEPS} Newton steps; "
+            "raise config.influence.ridge"
+        )
+
+    near = scipy.optimize.minimize(
+        loss,
+        np.zeros(x.shape[1]),
+        method="trust-exact",
+        jac=gradient,
+        hess=lambda w: _hessian(w, x, ridge),
+        options={"gtol": 1e-6},
+    ).x
+    try:
+        factor = scipy.linalg.cho_factor(_hessian(near, x, ridge))
+    except np.linalg.LinAlgError:
+        raise NumericalError(
+            f"with a ridge of {ridge:g} the Hessian is singular to rounding; raise "
+            "config.influence.ridge"
+        ) from None
+    w = descend(near, np.ones(len(x)))
+    factor = scipy.linalg.cho_factor(_hessian(w, x, ridge))
     gradients = _slopes(w, x, y)[removed, None] * x[removed]
     predicted = scipy.linalg.cho_solve(factor, gradients.T).T / len(x)
-    retrained = np.empty_like(predicted)
-    for place, i in enumerate(removed):
-        weights = everything.copy()
-        weights[i] = 0.0
-        start = w + predicted[place]
-        retrained[place] = fit(x, y, ridge, weights=weights, start=start, factor=factor) - w
-    return w, predicted, retrained
+    without = 1.0 - (removed[:, None] == np.arange(len(x)))
+    starts = zip(w + predicted, without, strict=True)
+    return w, predicted, np.stack([descend(*start) for start in starts]) - w
 
 
 def _with_ones(pool: ExamplePool, rows: np.ndarray) -> _Matrix:

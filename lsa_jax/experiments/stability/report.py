@@ -10,13 +10,12 @@ import pandas as pd
 
 from lsa_jax.experiments.stability.claims import (
     ENOUGH_PAIRS,
-    influence_claims,
     make_claims,
     path_claims,
 )
 from lsa_jax.experiments.stability.fits import (
     CURVE,
-    DIFFERENCE_COLUMNS,
+    DIFFERENCE,
     SUBSAMPLED,
     fall_table,
     fit_all,
@@ -25,9 +24,10 @@ from lsa_jax.experiments.stability.samples import MEASURES, QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step, sweep
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import FITTED, decide_all
-from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_series, mark_logarithmic, subplots
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import table_of_means
 
 Config = ml_collections.ConfigDict
 
@@ -77,16 +77,16 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
 def _influence_report(config: Config, fine: pd.DataFrame, workdir: Path) -> Report:
     points = files.read_histories(workdir, fine, ["seed", "m"])
     names = ["seed", "m", "stability", "predicted_stability", "distance", "predicted_distance"]
-    names += ["correlation", "relative_error"]
     note = (
         "One example is left out at a time; the logistic model has the ridge "
         f"{config.influence.ridge:g}. Relative error: median length of predicted minus retrained "
         "change of the weights, over that of the change."
     )
+    table = fine[[*names, "correlation", "relative_error"]]
     return Report(
         title=config.title,
-        tables=[("Largest over the examples left out", fine[names])],
-        claims=decide_all(influence_claims(), Runs.of(sweep(config), fine)),
+        tables=[("Largest over the examples left out", table)],
+        claims=[],
         figures={"influence": partial(_draw_influence, points)},
         extra_tables={"examples": points},
         notes=[note],
@@ -116,34 +116,28 @@ def _decided(
 
 
 def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
-    """Returns the exponents in words: of the maxima with their interval, and of the means."""
+    """Returns the exponents of the maxima in words, with their intervals."""
 
-    def words(exponent: float, low: float = np.nan, high: float = np.nan) -> str:
+    def words(exponent: float, low: float, high: float) -> str:
         ends = "" if np.isnan(low) else f" ({low:.2f} to {high:.2f})"
         return "" if np.isnan(exponent) else f"{exponent:.2f}{ends}"
 
     table = fits[[*CURVE, "quantity", "pairs"]].replace({"quantity": QUANTITIES})
     for name, columns in (
         ("b of maxima", ["exponent", "low", "high"]),
-        ("less the loss gap's", DIFFERENCE_COLUMNS),
-        ("on log axes", ["log_slope"]),
-        ("b of means", ["mean_exponent"]),
+        ("less the loss gap's", [*DIFFERENCE[:3]]),
     ):
         table[name] = [words(*row) for row in fits[columns].itertuples(index=False)]
     return table
 
 
 def _mean_table(pairs: pd.DataFrame, step: int) -> pd.DataFrame:
-    """Returns means over pairs by size, and the training accuracy of the pair with the least.
-
-    A mean is not-a-number where a pair's number is.
-    """
+    """Returns means over pairs by size, and the training accuracy of the pair with the least."""
+    here, by = pairs[pairs["step"] == step], ["learner", "perturbation", "m"]
     names = ["train_loss", "test_loss", "train_error", "test_error", *QUANTITIES]
-    here = pairs[pairs["step"] == step].groupby(["learner", "perturbation", "m"], sort=False)
-    means = here[names].agg(lambda values: values.mean(skipna=False)).map("{:.4g}".format)
-    means["train_accuracy"] = (1 - here["train_error"].mean()).map("{:.3f}".format)
-    means["least_train_accuracy"] = (1 - here["train_error"].max()).map("{:.3f}".format)
-    return means.reset_index()
+    least = 1 - here.groupby(by)["train_error"].transform("max")
+    columns = dict(zip(names, names, strict=True)) | {"least": "least training accuracy"}
+    return table_of_means(here.assign(least=least), by, columns)
 
 
 def _draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -> Any:
@@ -151,11 +145,8 @@ def _draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -
 
     On logarithmic axes values that are not positive have no place.
     """
-    import matplotlib.pyplot as plt
-
-    trials, columns = list(found.groupby("seed")), len(QUANTITIES)
-    size = {"figsize": (3.1 * columns, 2.9 * len(trials)), "squeeze": False}
-    figure, axes = plt.subplots(len(trials), columns, layout="constrained", **size)
+    trials = list(found.groupby("seed"))
+    figure, axes = subplots(len(trials), len(QUANTITIES), 3.1, 2.9)
     for row, (seed, trial) in zip(axes, trials, strict=True):
         for axis, (quantity, title) in zip(row, QUANTITIES.items(), strict=True):
             axis.plot(trial["m"], trial[quantity], "o", color=PALETTE[0], markersize=2.5, alpha=0.5)
@@ -174,53 +165,39 @@ def _draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -
         row[0].set_ylabel(f"trial {seed}")
     for axis in axes[-1]:
         axis.set_xlabel("m")
-    tidy(*axes.flat)
     return figure
 
 
 def _draw_paths(paths: pd.DataFrame) -> Any:
-    """Draws accuracy on the line through W_S' (alpha = 0) and W_S (1), a color a pair.
+    """Draws accuracy on the line through W_S' (alpha = 0) and W_S (1), a line a pair.
 
     Panels are sizes, rows are trials and learners.
     """
-    import matplotlib.pyplot as plt
-
     rows = list(paths.groupby(["learner", "perturbation", "seed"], sort=False))
     sizes = sorted(paths["m"].unique())
-    size = {"figsize": (4.6 * len(sizes), 3.4 * len(rows)), "squeeze": False}
-    figure, axes = plt.subplots(len(rows), len(sizes), layout="constrained", **size)
+    figure, axes = subplots(len(rows), len(sizes), 4.6, 3.4)
     for row, ((learner, perturbation, seed), found) in zip(axes, rows, strict=True):
         for axis, m in zip(row, sizes, strict=True):
-            own = found[found["m"] == m]
-            colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, max(1, own["pair"].nunique())))
-            for place, (_, path) in enumerate(own.groupby("pair")):
-                for split, line in (("train", "-"), ("test", "--")):
-                    style = {"color": colors[place], "label": None if place else split}
-                    axis.plot(path["alpha"], path[f"{split}_accuracy"], line, linewidth=1, **style)
+            own = found[found["m"] == m].rename(columns=lambda n: n.removesuffix("_accuracy"))
+            own = own.melt(["alpha", "pair"], ["train", "test"], "split", "accuracy")
+            draw_series(axis, own, "alpha", "accuracy", "split", each="pair", lw=1)
             for end in (0, 1):
                 axis.axvline(end, color="black", linewidth=0.6, linestyle=":")
             axis.set_title(f"{learner}, {perturbation}, trial {seed}, m = {m}", fontsize="medium")
             axis.set_xlabel("alpha")
         row[0].set_ylabel("accuracy")
     axes[0, -1].legend(frameon=False)
-    tidy(*axes.flat)
     return figure
 
 
 def _draw_influence(points: pd.DataFrame) -> Any:
     """Draws the predicted change without an example against that of training again."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained")
-    sizes = list(points.groupby("m"))
-    colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(sizes)))
-    for axis, name in zip(axes, ("stability", "distance"), strict=True):
-        for (m, own), color in zip(sizes, colors, strict=True):
-            style = {"color": color, "markersize": 3, "label": f"m = {m}"}
-            axis.plot(own[name], own[f"predicted_{name}"], "o", **style)
+    figure, axes = subplots(1, 2, 4.2, 3.8)
+    for axis, name in zip(axes[0], ("stability", "distance"), strict=True):
+        style = {"ls": "", "marker": "o", "markersize": 3}
+        draw_series(axis, points, name, f"predicted_{name}", "m", each="seed", **style)
         ends = [points[name].min(), points[name].max()]
         axis.plot(ends, ends, color="black", linewidth=0.8)
         axis.set(xscale="log", yscale="log", xlabel=f"{name}, trained again", ylabel="predicted")
-    axes[0].legend(frameon=False, fontsize="small")
-    tidy(*axes)
+    axes[0, 0].legend(title="m", frameon=False, fontsize="small")
     return figure

@@ -203,18 +203,12 @@ def summarize(
     test: tuple[Float[Array, "2 n"], Bool[Array, "2 n"]],
     train: tuple[Float[Array, " m"], Bool[Array, " m"]],
 ) -> dict[str, Float[Array, ""]]:
-    """Returns the quantities of one pair of models.
+    """Returns the quantities of one pair of models with parameters [2, ...], by name.
 
-    Args:
-        params: of A(S) and A(S'), arrays [2, ...].
-        test: losses of the test examples under both, and whether they are wrong.
-        train: losses of S under A(S), and whether they are wrong.
-
-    Returns:
-        By name: `loss_gap` and `error_gap`, test minus training, of A(S); `stability`, the largest
-        difference of a test example's loss under A(S) and A(S'); `distance` of their parameters;
-        `norm` of A(S); `normalized_distance`, over the mean of both norms; and the losses and
-        errors of A(S) on both parts.
+    They are computed from losses and wrong answers: of the test examples under A(S) and A(S'), of S
+    under A(S). `loss_gap` and `error_gap` are test minus training, of A(S); `stability` is the
+    largest difference of a test example's loss under both; `distance` that of their parameters;
+    `norm` that of A(S); `normalized_distance` is over the mean of both norms.
 
     Source: Karp (thesis, 2024), sections 2.1 and 2.3 and appendix A.3.
     """

@@ -72,7 +72,10 @@ FIELDS: dict[str, Field] = {
     "checkpoint_every": Field(2500, integer(1), "updates between checkpoints"),
     "eval_batch_size": Field(1000, integer(1), "examples at a time when measuring"),
     "max_replicas": Field(90, integer(1), "pairs that are trained together"),
-    "measures": measure_fields()["measures"],
+    **measure_fields(
+        OF_WEIGHTS,
+        "batch normalisation couples the examples of a batch, and a linearisation's kernel stays",
+    ),
     # Linear mode connectivity, at the stop `report_step`.
     "connectivity.sizes": Field((), tuple_of(_SIZE), "sizes m at which paths are measured"),
     "connectivity.pairs": Field(
@@ -122,11 +125,6 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return product({n: config.sweep[n] for n in axes} | {"pair": range(config.sweep.num_pairs)})
 
 
-def _no_more(measures: tuple[str, ...], *learners: str) -> Callable[..., bool]:
-    """Returns the condition that these learners are measured for nothing else."""
-    return lambda c: c.learner not in learners or set(c.measures) <= {*measures}
-
-
 RULES = (
     Rule("stops", lambda c: c.stops and [*c.stops] == sorted(set(c.stops)), "one or more, rising"),
     Rule("report_step", lambda c: report_step(c) in c.stops, "one of {c.stops}"),
@@ -149,18 +147,10 @@ RULES = (
         ),
         "3n + 1 and at least 7, which has places at both models and between them",
     ),
-    Rule("measures", _no_more((), *LINEAR), "() for linear models, which learn no features"),
     Rule(
         "measures",
-        _no_more(OF_WEIGHTS, "resnet"),
-        f"{OF_WEIGHTS!r} for the learner 'resnet', whose batch normalisation couples the examples "
-        "of a batch",
-    ),
-    Rule(
-        "measures",
-        _no_more(OF_WEIGHTS, "linearized_resnet"),
-        f"{OF_WEIGHTS!r} for the learner 'linearized_resnet', whose kernel and features stay as "
-        "they are",
+        lambda c: not c.measures or c.learner not in LINEAR,
+        "() for linear models, which learn no features",
     ),
     *(
         Rule(

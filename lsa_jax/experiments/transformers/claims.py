@@ -5,7 +5,6 @@ from which V_0 both matrices can be trained.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import ml_collections
 import numpy as np
@@ -14,14 +13,13 @@ import scipy.stats
 
 from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import TAIL, Sample, Statistic
-from lsa_jax.reporting.statistics import value
+from lsa_jax.reporting.samples import TAIL, Statistic
+from lsa_jax.reporting.statistics import computed, value
 
 # V has picked up P where its correlation with P is above this.
 PICKED_UP = 0.9
 
 CASE = {"vocabulary_size": "L", "sequence_length": "n", "list_length": "M"}
-_EXACT = {"gradient": "exact"}
 Config = ml_collections.ConfigDict
 
 
@@ -34,83 +32,81 @@ def make_claims(config: Config) -> list[Claim]:
 def _theorem_claims(config: Config) -> list[Claim]:
     """Theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained)."""
     fixed = config.question == "value_fixed"
-    within = Claim(
-        item=f"runs that classify perfectly within the bound, V {'=' if fixed else 'near'} cP",
-        paper="all: a step t <= 32 M lambda_max / log L (theorem 4.3)"
+    within = _in_all(
+        f"runs that classify perfectly within the bound, V {'=' if fixed else 'near'} cP",
+        "all: a step t <= 32 M lambda_max / log L (theorem 4.3)"
         if fixed
         else "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)",
+        ("share_of_bound", lambda x: x <= 1, "{count}; after {high:.1g} of the bound at most"),
         primary=True,
-        **_in_all(
-            "share_of_bound", lambda x: x <= 1, "{count}; after {high:.1g} of the bound at most"
-        ),
     )
     # A descent that never classifies perfectly may still satisfy the proofs' inequalities.
     perfect = shown(within, "all runs are perfect within the bound")
-    order = Claim(
-        item="share of W's columns in list order at perfect classification",
-        paper="1: weights follow the list (section 4.3.2)",
-        **_in_all("ordered", lambda x: x == 1, "{low:.4g}", perfect),
+    order = (
+        "share of W's columns in list order at perfect classification",
+        "1: weights follow the list (section 4.3.2)",
+        ("ordered", lambda x: x == 1, "{low:.4g}"),
     )
-    distance = Claim(
-        item="largest distance of V from cP, over epsilon",
-        paper="1 at most (lemma 4.1)",
-        **_in_all("value_distance", lambda x: x <= 1, "{high:.4g} at most", perfect),
+    distance = (
+        "largest distance of V from cP, over epsilon",
+        "1 at most (lemma 4.1)",
+        ("value_distance", lambda x: x <= 1, "{high:.4g} at most"),
     )
-    return [
-        within,
-        Claim(
-            item="runs whose loss falls at every step",
-            paper="all (proofs of both theorems)",
-            **_in_all("largest_rise", lambda x: x < 0, "{count}", perfect),
-        ),
-        Claim(
-            item="squared gradient in W while a token is wrong, over the proof's",
-            paper="above 1: misclassification implies a large gradient",
-            **_in_all("least_slope_ratio", lambda x: x > 1, "{low:.3g} at least", perfect),
-        ),
-        order if fixed else distance,
-    ]
+    falls = (
+        "runs whose loss falls at every step",
+        "all (proofs of both theorems)",
+        ("largest_rise", lambda x: x < 0, "{count}"),
+    )
+    steep = (
+        "squared gradient in W while a token is wrong, over the proof's",
+        "above 1: misclassification implies a large gradient",
+        ("least_slope_ratio", lambda x: x > 1, "{low:.3g} at least"),
+    )
+    stated = (falls, steep, order if fixed else distance)
+    return [within, *(_in_all(*one, condition=perfect) for one in stated)]
 
 
 def _step_claims(config: Config) -> list[Claim]:
     """Figure 4.1: P shows in V after one step, the whole population's and the largest sample's."""
     sampled = {"gradient": "sampled", "num_sequences": max(config.sweep.num_sequences)}
+    exact = {"gradient": "exact"}
     tokens, claims = min(case[0] for case in config.sweep.cases), []
 
     def of_draw(runs: Runs) -> str:
-        rows = runs.where(**_EXACT).finished
+        rows = runs.where(**exact).finished
         # The largest of 2 L^2 entries of V_0, in 97.5 % of the draws.
         beyond = scipy.stats.norm.isf(TAIL / (2 * rows["vocabulary_size"] ** 2))
         clear = rows["on_min"] - rows["off_max"] > 2 * config.value_std * beyond
         return "" if clear.all() else "P exceeds the rest of V by less than V_0 may"
 
     draw = Condition("another draw of V_0 would change nothing", of_draw)
-    for name, own, condition in (("exact step", _EXACT, draw), ("largest sample", sampled, None)):
+    right = "columns_right", lambda x: x == 1, "{low:.4g} of the columns"
+    for name, own, condition in (("exact step", exact, draw), ("largest sample", sampled, None)):
         claims += [
-            Claim(
-                item=f"columns of V with their largest entry at pi, {name}",
-                paper="all: P shows in V (figure 4.1)",
+            _in_all(
+                f"columns of V with their largest entry at pi, {name}",
+                "all: P shows in V (figure 4.1)",
+                right,
                 luck=float(tokens) ** -tokens,  # each of L columns is right in one of L cases
-                **_in_all(
-                    "columns_right", lambda x: x == 1, "{low:.4g} of the columns", condition, **own
-                ),
+                condition=condition,
+                exact=own == exact,
+                **own,
             ),
             Claim(
                 item=f"correlation of V with P, {name}",
-                statistic=value("correlation", exact=own == _EXACT, scale="fisher", **own),
+                statistic=value("correlation", exact=own == exact, scale="fisher", **own),
                 paper=f"above {PICKED_UP:g}: P shows in V (figure 4.1)",
                 above=PICKED_UP,
                 conditions=(condition,) if condition else (),
             ),
         ]
     # That V does not suffice means something only where V has picked up all of P.
-    whole = shown(claims[0], "V shows P")
-    needed = Claim(
-        item="share of tokens that any V can get right at W = 0",
-        paper="below 1: attention is needed",
-        **_in_all(
-            "uniform_attention_limit", lambda x: x < 1, "{high:.3f} at most", whole, **sampled
-        ),
+    needed = _in_all(
+        "share of tokens that any V can get right at W = 0",
+        "below 1: attention is needed",
+        ("uniform_attention_limit", lambda x: x < 1, "{high:.3f} at most"),
+        condition=shown(claims[0], "V shows P"),
+        **sampled,
     )
     return [*claims, needed]
 
@@ -121,24 +117,16 @@ def _start_claims(config: Config) -> list[Claim]:
     near = [r for r in shares if 0 < r < 1][:1]
     starts = [("runs that succeed from cP itself", r) for r in shares if r == 0]
     starts += [("runs that succeed from V_0 near cP", r) for r in near]
-    claims = [
+    return [
         Claim(
             item=f"{item}, r = {r:g}",
             statistic=_successes(r),
             paper="all where near enough",
             every=True,
             conditions=(unless_refuted(_successes(r), _rarer(r)),),
-            ours=_by_scale(r),
         )
         for item, r in starts
     ]
-    random = Claim(
-        item="runs that succeed from a random V_0",
-        statistic=value("success", randomness=1.0),
-        paper="left open",
-        ours=_by_scale(1.0),
-    )
-    return [*claims, random]
 
 
 def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:
@@ -153,46 +141,58 @@ def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:
 
 
 def _in_all(
-    column: str,
-    holds: Callable[[pd.Series], pd.Series],
-    ours: str,
+    item: str,
+    paper: str,
+    test: tuple[str, Callable[[pd.Series], pd.Series], str],
+    *,
     condition: Condition | None = None,
+    luck: float = 0.0,
+    primary: bool = False,
+    exact: bool = False,
     **settings: object,
-) -> dict[str, Any]:
-    """Returns the fields of a claim that a column of all runs with these settings passes a test.
+) -> Claim:
+    """Returns the claim that all runs with these settings pass a test, whatever the condition.
 
-    Our number is in words with the {count} of runs that pass, {low} and {high} of the column. A run
-    that fails the test refutes the claim whatever the condition.
+    The test is a column, a rule of its numbers, and our number in words with the {count} of runs
+    that pass, {low} and {high} of the column.
     """
+    column, holds, ours = test
 
-    def numbers_of(own: Runs) -> pd.Series:
+    def numbers_of(rows: pd.DataFrame) -> pd.Series:
         # The column is missing where no run has it, such as where all samples failed.
-        return own.finished.reindex(columns=[column])[column].astype(float)
+        return rows.reindex(columns=[column])[column].astype(float)
 
-    def statistic(every: Runs) -> Sample:
-        own = every.where(**settings)
-        numbers, exact = numbers_of(own), settings == _EXACT
-        passed = holds(numbers).astype(float).where(np.isfinite(numbers))
-        return Sample(passed, exact=exact, lost=own.lost(column), equal=own.equal_seeds())
+    def passed(rows: pd.DataFrame) -> pd.Series:
+        numbers = numbers_of(rows)
+        return holds(numbers).astype(float).where(np.isfinite(numbers))
 
-    def in_words(every: Runs) -> str:
-        numbers = numbers_of(every.where(**settings))
-        count = f"{int(statistic(every).values.sum())} of {len(numbers)}"
+    def in_words(runs: Runs) -> str:
+        rows = runs.where(**settings).finished
+        numbers = numbers_of(rows)
+        count = f"{int(passed(rows).sum())} of {len(numbers)}"
         return ours.format(count=count, low=numbers.min(), high=numbers.max())
 
+    statistic = computed(passed, column, exact=exact, **settings)
     conditions = (unless_refuted(statistic, condition),) if condition else ()
-    return {"statistic": statistic, "every": True, "conditions": conditions, "ours": in_words}
+    return Claim(
+        item=item,
+        paper=paper,
+        statistic=statistic,
+        every=True,
+        luck=luck,
+        primary=primary,
+        conditions=conditions,
+        ours=in_words,
+    )
 
 
 def _successes(r: float) -> Statistic:
     """Returns the statistic of starts of one r: 1 for sizes and seeds that succeed at all c."""
 
-    def statistic(runs: Runs) -> Sample:
-        own = runs.where(randomness=r)
-        units = own.finished.groupby([*CASE, "seed"])["success"].min().astype(float)
-        return Sample(units, lost=own.lost("success"), equal=own.equal_seeds())
+    def at_all_scales(rows: pd.DataFrame) -> pd.Series:
+        return rows.groupby([*CASE, "seed"])["success"].min()
 
-    return statistic
+    return computed(at_all_scales, "success", randomness=r)
 
 
 def _rarer(r: float) -> Condition:
@@ -206,18 +206,3 @@ def _rarer(r: float) -> Condition:
         return "" if p <= TAIL else f"{words}: p = {p:.2g} (Fisher's exact test)"
 
     return Condition("random starts succeed less often", unmet)
-
-
-def _by_scale(r: float) -> Callable[[Runs], str]:
-    """Returns, in words, how many runs succeed, and how many at each scale c."""
-
-    def in_words(runs: Runs) -> str:
-        rows = runs.where(randomness=r).finished
-        counts = rows.groupby("value_scale")["success"].agg(["sum", "size"]).itertuples()
-        scales = {f"at c = {c:g}": f"{right:g} of {size}" for c, right, size in counts}
-        if len(set(scales.values())) == 1:
-            scales = {"at each c": next(iter(scales.values()))}
-        whole = f"{rows['success'].sum():g} of {len(rows)}: "
-        return whole + ", ".join(f"{count} {at}" for at, count in scales.items())
-
-    return in_words

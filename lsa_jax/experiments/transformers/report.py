@@ -1,6 +1,5 @@
 """Tables and figures on decision lists, by the question of the sweep."""
 
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,16 @@ import pandas as pd
 
 from lsa_jax.experiments.transformers.claims import CASE, Config, make_claims, share_of_bound
 from lsa_jax.experiments.transformers.sampler import make_lists
-from lsa_jax.experiments.transformers.settings import sweep
+from lsa_jax.experiments.transformers.settings import AXES, sweep
 from lsa_jax.experiments.transformers.value_step import value_after_step
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.write import table_of_means
 
-_THEOREM_COLUMNS = CASE | {
-    "epsilon": "epsilon",
-    "seed": "seed",
+_THEOREM_COLUMNS = {
     "delta": "delta",
     "c": "c",
     "eigenvalue": "lambda_max",
@@ -32,7 +29,6 @@ _THEOREM_COLUMNS = CASE | {
     "value_distance": "largest distance of V from cP / epsilon",
     "least_slope_ratio": "least squared gradient while wrong / proof's",
 }
-_WHOLE_NUMBERS = [*CASE, "seed", "first_perfect"]
 _STEP_COLUMNS = {
     "columns_right": "columns with their largest entry at pi",
     "correlation": "correlation with P",
@@ -41,6 +37,14 @@ _STEP_COLUMNS = {
     "off_mean": "mean off P",
     "off_max": "largest off P",
     "uniform_attention_limit": "most that any V gets right at W = 0",
+}
+_START_COLUMNS = {
+    "start_distance": "distance of V_0 from cP / c",
+    "start_columns_right": "columns right at the start",
+    "success": "share of runs that succeed",
+    "first_perfect": "steps to perfect, of these",
+    "accuracy": "accuracy at the end",
+    "columns_right": "columns right at the end",
 }
 _THEOREM_NOTE = (
     "Every set of n tokens is in the loss, which is the population's; arithmetic is float64. "
@@ -56,10 +60,18 @@ _STEP_NOTE = (
 _START_NOTE = (
     "V_0 = c ((1 - r) P + r U), the entries of U uniform on [-1, 1]; W_0 = 0. A run succeeds where "
     "every token of every sequence is right after {steps} steps with eta = {learning_rate:g}. "
-    "Distance is the largest of an entry; steps are the median over the runs that were perfect at "
-    "an evaluation, every {eval_every} steps. Random starts succeed less often by Fisher's exact "
+    "Distance is the largest of an entry; steps are of the runs that were perfect at an "
+    "evaluation, every {eval_every} steps. Random starts succeed less often by Fisher's exact "
     "test, of one side at 2.5 %; it counts a size and seed once, as a success where all c succeed."
 )
+# By question: the table's heading and columns, and the note.
+_THEOREM = ("Steps to perfect classification", _THEOREM_COLUMNS, _THEOREM_NOTE)
+_PARTS = {
+    "value_fixed": _THEOREM,
+    "value_near": _THEOREM,
+    "value_step": ("V after one step", _STEP_COLUMNS, _STEP_NOTE),
+    "value_random": ("Success by the start", _START_COLUMNS, _START_NOTE),
+}
 
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
@@ -71,110 +83,54 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
         results = results.assign(share_of_bound=share_of_bound(results, config.max_steps))
     claims = decide_all(make_claims(config), Runs.of(sweep(config), results))
     fine = results[results["status"] == "ok"].reset_index(drop=True)
-    parts = {"value_step": _step_parts, "value_random": _start_parts}
-    own = parts.get(config.question, _theorem_parts)(config, fine, workdir)
-    return Report(title=config.title, claims=claims, **own)
-
-
-def _theorem_parts(config: Config, fine: pd.DataFrame, workdir: Path) -> dict[str, Any]:
-    shown = {name: heading for name, heading in _THEOREM_COLUMNS.items() if name in fine}
-    table = fine[list(shown)].copy()
-    for name in table.columns.difference(_WHOLE_NUMBERS):
-        table[name] = table[name].map("{:.4g}".format)
-    columns = ["id", *(name for name in (*CASE, "epsilon", "seed") if name in fine)]
-    paths = files.read_histories(workdir, fine, columns)
-    return {
-        "tables": [("Steps to perfect classification", table.rename(columns=shown))],
-        "figures": {"decision_lists": partial(_draw_paths, fine, paths)},
-        "extra_tables": {"paths": paths},
-        "notes": [_THEOREM_NOTE],
-    }
-
-
-def _step_parts(config: Config, fine: pd.DataFrame, workdir: Path) -> dict[str, Any]:
-    shown = {name: heading for name, heading in _STEP_COLUMNS.items() if name in fine}
-    exact = fine["gradient"] == "exact"
-    counts = fine["num_sequences"].map("{:.0f}".format) if "num_sequences" in fine else "exact"
-    rows = fine.assign(sequences=fine["gradient"].where(exact, counts)).groupby(
-        "sequences", sort=False
+    fine["case"] = fine[[*CASE]].astype(int).agg(lambda sizes: ", ".join(map(str, sizes)), axis=1)
+    by = [*CASE, *AXES[config.question]]
+    if config.question == "value_step":
+        by.append("gradient")
+        extra, figure = {}, {"value_step": partial(_draw_step, config, fine)}
+    else:
+        paths = files.read_histories(workdir, fine, ["id", "case", *by, "seed"])
+        extra, figure = {"paths": paths}, {"decision_lists": partial(_draw_paths, fine, paths)}
+    if config.question == "value_random":
+        extra, figure = {"curves": paths}, {"value_random": partial(_draw_starts, fine)}
+    heading, columns, note = _PARTS[config.question]
+    table = table_of_means(fine, by, columns).rename(columns=CASE)
+    return Report(
+        title=config.title,
+        tables=[(heading, table)],
+        claims=claims,
+        figures=figure,
+        extra_tables=extra,
+        notes=[note.format(**config)],
     )
-    table = rows[list(shown)].agg(lambda values: mean_and_spread(values, ".4f", ".2g"))
-    return {
-        "tables": [("V after one step", table.rename(columns=shown).reset_index())],
-        "figures": {"value_step": partial(_draw_step, config, fine)},
-        "notes": [_STEP_NOTE],
-    }
-
-
-def _start_parts(config: Config, fine: pd.DataFrame, workdir: Path) -> dict[str, Any]:
-    columns = [*CASE, "value_scale", "randomness"]
-
-    def median(steps: pd.Series) -> str:
-        reached = steps.dropna().astype(float)
-        return f"{reached.median():g}" if len(reached) else ""
-
-    groups = fine.groupby(columns)
-    table = pd.DataFrame(
-        {
-            "distance of V_0 from cP / c": groups["start_distance"].mean().round(3),
-            "columns right at the start": groups["start_columns_right"].mean().round(3),
-            "runs that succeed": groups["success"].agg(lambda s: f"{int(s.sum())} of {len(s)}"),
-            "steps to perfect": groups["first_perfect"].apply(median),
-            "accuracy at the end": groups["accuracy"].mean().round(4),
-            "columns right at the end": groups["columns_right"].mean().round(3),
-        }
-    ).reset_index()
-    named = {**CASE, "value_scale": "c", "randomness": "r"}
-    return {
-        "tables": [("Success by the start", table.rename(columns=named))],
-        "figures": {"value_random": partial(_draw_starts, fine)},
-        "extra_tables": {"curves": files.read_histories(workdir, fine, ["id", *columns, "seed"])},
-        "notes": [_START_NOTE.format(**config)],
-    }
-
-
-def _case_label(case: Iterable[float]) -> str:
-    return f"(L, n, M) = {tuple(int(size) for size in case)}"
 
 
 def _draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
-    """Draws steps and their bounds, the loss, the accuracy, and W by place in the list."""
-    import matplotlib.pyplot as plt
+    """Draws steps and their bounds, the loss, the accuracy, and W by place in the list.
 
-    figure, axes = plt.subplots(1, 4, figsize=(15, 3.8), layout="constrained")
-    longest = int(fine["list_length"].max())
-    cases = list(paths.groupby([*CASE]))
-    for place, (case, runs) in enumerate(cases):
-        own = fine[(fine[[*CASE]] == list(case)).all(axis=1)]
-        at, dots = np.full(len(own), place), {"linestyle": "", "markersize": 5}
-        names = ("bound", "ours") if not place else (None, None)
-        axes[0].plot(at, own["bound"], marker="_", color="black", label=names[0], **dots)
-        # A step of 0 has no place on a logarithmic axis.
-        steps = own["first_perfect"].clip(lower=0.5)
-        axes[0].plot(at, steps, marker="o", color=PALETTE[0], label=names[1], **dots)
-        style = {"color": PALETTE[place % len(PALETTE)], "linewidth": 1}
-        label = _case_label(case)
-        for _, rows in runs.groupby("id"):
-            axes[1].plot(rows["step"], rows["loss"], **style)
-            axes[2].plot(rows["step"], rows["accuracy"], label=label, **style)
-            label = None
-            names = [n for n in rows if n.startswith("weight_") and rows[n].notna().all()]
-            # Tokens outside of the list are drawn behind the end of the longest list.
-            places = [n.removeprefix("weight_").replace("outside", f"{longest + 1}") for n in names]
-            if names:
-                last = pd.Series(rows[names].iloc[-1].to_numpy(), map(int, places)).sort_index()
-                axes[3].plot(last / last.abs().max(), "o-", markersize=3, **style)
-    labels = [", ".join(map(str, case)) for case, _ in cases]
-    axes[0].set(yscale="log", xticks=range(len(labels)), title="steps to perfect classification")
-    axes[0].set_xticklabels(labels, rotation=40, ha="right", fontsize="small")
-    axes[0].legend(frameon=False)
-    axes[2].legend(frameon=False, fontsize="x-small")
-    ticks = range(1, longest + 2)
-    axes[3].set_xticks(ticks, [*map(str, ticks[:-1]), "none"])
-    axes[1].set(xlabel="step", title="population loss")
-    axes[2].set(xlabel="step", title="accuracy, strict")
-    axes[3].set(xlabel="place in the list", title="W at the end, over its largest")
-    tidy(*axes)
+    Cases are (L, n, M). Tokens outside of the list are drawn behind the end of the longest list.
+    """
+    figure, ((steps, loss, accuracy, weights),) = subplots(1, 4, 3.75, 3.8)
+    steps.plot(fine["case"], fine["bound"], "_", color="black", label="bound")
+    # A step of 0 has no place on a logarithmic axis.
+    steps.plot(fine["case"], fine["first_perfect"].clip(lower=0.5), "o", label="ours")
+    steps.set(yscale="log", title="steps to perfect classification")
+    steps.tick_params(axis="x", rotation=40)
+    steps.legend(frameon=False)
+    for axis, name in ((loss, "loss"), (accuracy, "accuracy")):
+        draw_series(axis, paths, "step", name, "case", each="id", lw=1)
+    loss.set(xlabel="step", title="population loss")
+    accuracy.set(xlabel="step", title="accuracy, strict")
+    accuracy.legend(frameon=False, fontsize="x-small")
+    behind = int(fine["list_length"].max()) + 1
+    last = paths.drop_duplicates("id", keep="last").set_index(["id", "case"]).filter(like="weight_")
+    last = last.div(last.abs().max(axis=1), axis=0)
+    last.columns = [name.removeprefix("weight_").replace("outside", f"{behind}") for name in last]
+    last = last.melt(var_name="place", value_name="weight", ignore_index=False).dropna()
+    last = last.reset_index().astype({"place": int}).sort_values("place", kind="stable")
+    draw_series(weights, last, "place", "weight", "case", each="id", marker="o", markersize=3)
+    weights.set(xlabel="place in the list", title="W at the end, over its largest")
+    weights.set_xticks(range(1, behind + 1), [*map(str, range(1, behind)), "none"])
     return figure
 
 
@@ -183,50 +139,40 @@ def _draw_step(config: Config, fine: pd.DataFrame) -> Any:
 
     V is drawn at the first run's sizes and seed.
     """
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    figure, ((picture, measures),) = subplots(1, 2, 5, 4.2)
     drawn = config.copy_and_resolve_references()
     with drawn.unlocked():
         drawn.update({name: int(fine[name].iloc[0]) for name in (*CASE, "seed")})
         drawn.gradient = "exact"
     v, _ = value_after_step(drawn, make_lists(drawn))
     limit = np.abs(v).max()
-    image = axes[0].imshow(v, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
-    axes[0].set(xlabel="token k", ylabel="label l", title="V after one step, whole population")
-    figure.colorbar(image, ax=axes[0], shrink=0.85)
-    sampled = fine[fine["gradient"] == "sampled"]
+    image = picture.imshow(v, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
+    picture.set(xlabel="token k", ylabel="label l", title="V after one step, whole population")
+    picture.grid(visible=False)
+    figure.colorbar(image, ax=picture, shrink=0.85)
+    exact, sampled = (fine[fine["gradient"] == name] for name in ("exact", "sampled"))
     names = {"correlation": "correlation with P", "columns_right": "columns right"}
     for color, (name, label) in zip(PALETTE, names.items(), strict=False):
-        if len(sampled):
-            stats = sampled.groupby("num_sequences")[name].agg(["mean", "std"]).fillna(0)
-            style = {"fmt": "o-", "markersize": 4, "color": color}
-            axes[1].errorbar(
-                stats.index, stats["mean"], stats["std"], label=f"{label}, sampled", **style
-            )
-        for value in fine.loc[fine["gradient"] == "exact", name][:1]:
-            axes[1].axhline(value, color=color, ls="--", label=f"{label}, exact")
-    axes[1].set(xscale="log", xlabel="sampled sequences", ylim=(0, 1.05))
-    axes[1].legend(frameon=False)
-    tidy(axes[1])
+        style = {"color": color, "label": f"{label}, sampled", "marker": "o", "markersize": 4}
+        draw_mean(measures, sampled[name], sampled["num_sequences"], **style)
+        for value in exact[name][:1]:
+            measures.axhline(value, color=color, ls="--", label=f"{label}, exact")
+    measures.set(xscale="log", xlabel="sampled sequences", ylim=(0, 1.05))
+    measures.legend(frameon=False)
     return figure
 
 
 def _draw_starts(fine: pd.DataFrame) -> Any:
     """Draws the share of runs that succeed, and their accuracy, by V_0's distance from cP."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    for place, ((*case, scale), rows) in enumerate(fine.groupby([*CASE, "value_scale"])):
-        means = rows.groupby("randomness")[["start_distance", "success", "accuracy"]].mean()
-        style = {"color": PALETTE[place % len(PALETTE)], "marker": "o", "markersize": 4}
-        label = f"{_case_label(case)}, c = {scale:g}"
-        axes[0].plot(means["start_distance"], means["success"], label=label, **style)
-        axes[1].plot(means["start_distance"], means["accuracy"], **style)
-    axes[0].legend(frameon=False, fontsize="small")
-    titles = ("share of runs that succeed", "accuracy at the end, strict")
-    for axis, title in zip(axes, titles, strict=True):
+    figure, axes = subplots(1, 2, 5, 3.8)
+    starts = fine.groupby([*CASE, "value_scale", "randomness"])["start_distance"]
+    series = fine["case"] + ", c = " + fine["value_scale"].map("{:g}".format)
+    points = fine.assign(distance=starts.transform("mean"), series=series)
+    titles = {"success": "share of runs that succeed", "accuracy": "accuracy at the end, strict"}
+    for axis, (name, title) in zip(axes[0], titles.items(), strict=True):
+        style = {"marker": "o", "markersize": 4, "limits": (0.0, 1.0)}
+        draw_series(axis, points, "distance", name, "series", **style)
         axis.set(title=title, ylim=(-0.05, 1.05))
         axis.set(xlabel="largest distance of V_0 from cP, over c")
-    tidy(*axes)
+    axes[0, 0].legend(title="L, n, M", frameon=False, fontsize="small")
     return figure

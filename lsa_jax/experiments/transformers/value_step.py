@@ -146,30 +146,21 @@ def value_after_step(
 
 
 def run_step(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Outcome:
-    """Takes the step of figure 4.1 at one point and measures P in V."""
+    """Takes the step of figure 4.1 at one point; measures P in V, and the change of the network.
+
+    Measures at the start and after the step have sequences of their own, as the exact gradient has
+    none.
+    """
     after, limit = value_after_step(config, task)
     outcome = Outcome({**picked_up(after, task.pi), **limit}, [])
-    return _measured(config, task, after, outcome) if config.measures else outcome
-
-
-def _measured(
-    config: ml_collections.ConfigDict,
-    task: sampler.DecisionLists,
-    after: Float[np.ndarray, "L L"],
-    outcome: Outcome,
-) -> Outcome:
-    """Returns an outcome with measures at the start and after the step.
-
-    They have their own sequences, as the exact gradient has none.
-    """
+    if not config.measures:
+        return outcome
     key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.MEASURED)
     count = config.measured_examples or _MEASURED
     sequences = sampler.sample_sequences(key, count, config.vocabulary_size, config.sequence_length)
     labels = sampler.label_sequences(jax.tree.map(jnp.asarray, task), sequences)
     start = jax.tree.map(lambda leaf: np.asarray(leaf)[None], start_of(config))
     course = make_course(config, start, sequences, [labels], [0, 1])
-    if course is None:  # a dry run
-        return outcome
     course.take(0, start)
     course.take(1, start | {"v": np.asarray(after, np.float32)[None]})
     return with_last_measures(outcome._replace(history=course.rows_of(0)), course.cost([], 1))

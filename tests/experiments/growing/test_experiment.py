@@ -1,6 +1,5 @@
 """Sweeps of growing from end to end: one shallow network, many grown ones, resuming, stages."""
 
-import jax
 import numpy as np
 import pytest
 from small_sweeps import maker
@@ -8,10 +7,7 @@ from small_sweeps import maker
 from lsa_jax.experiments.growing import experiment
 from lsa_jax.experiments.growing.experiment import EXPERIMENT
 from lsa_jax.experiments.growing.settings import SETTINGS
-from lsa_jax.experiments.growing.tasks import first_state, fresh_params, make_task
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training import segments
-from lsa_jax.training.growth import Operator, grow_all
 
 TINY = {
     "data.sources": ("a.txt",),
@@ -82,19 +78,10 @@ def test_answers_are_kept_by_item_and_an_answer_is_of_the_grown_network(grown):
         assert right.mean() == metrics["downstream_last_word"]
 
 
-def test_a_killed_run_goes_on_operator_by_operator(grown, folder, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_operator_by_operator(grown, folder, tmp_path, saved):
     _, points = make()
-    data = EXPERIMENT.load(points, folder)
-    save, saved = segments.checkpoints.save, []
-
-    def save_and_die(directory, step, tree):
-        save(directory, step, tree)
-        saved.append((directory.name, step))
-        if saved[-1] == ("part_001", 6):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
-    shares = []
+    data, shares = EXPERIMENT.load(points, folder), []
+    saved.fatal = ("part_001", 6)
     with pytest.raises(KeyboardInterrupt):
         EXPERIMENT.run(points, data, tmp_path, shares.append)
     found = EXPERIMENT.run(points, data, tmp_path, shares.append)
@@ -105,13 +92,14 @@ def test_a_killed_run_goes_on_operator_by_operator(grown, folder, tmp_path, monk
     assert 4 / 12 in shares and shares[-1] == 1
 
 
-def test_stages_grow_by_the_choice_of_lag(folder, tmp_path):
+def test_stages_grow_by_the_choice_of_lag_or_by_the_last_block(folder, tmp_path):
     fields = STACKING | {"stage_steps": (4, 6), "final_share": 0.5, "eval_every": 2}
-    _, points = make(**fields, measures=("weight_movement",), sweep__strategy=("adaptive",))
-    told = []
-    (one,) = EXPERIMENT.run(points, EXPERIMENT.load(points, folder), tmp_path, told.append)
+    _, points = make(**fields, measures=("weight_movement",))
+    shares, data = [], EXPERIMENT.load(points, folder)
+    last, one = EXPERIMENT.run(points, data, tmp_path, shares.append)
+    assert last.metrics["chosen"] == "i=1 b=1 copy" and last.metrics["steps_spent"] == 10
     # One candidate more than the chosen one, 2 steps.
-    assert one.metrics["steps_spent"] == 10 + 2 and told == [1]
+    assert one.metrics["steps_spent"] == 10 + 2 and shares == [0.5, 1]
     assert one.metrics["chosen"] in ("i=0 b=1 copy", "i=1 b=1 copy")
     rows = [row for row in one.history if "loss" in row]
     steps = [[row["step"] for row in rows if row["stage"] == k] for k in (0, 1)]
@@ -120,27 +108,6 @@ def test_stages_grow_by_the_choice_of_lag(folder, tmp_path):
     assert one.metrics["final_loss"] == pytest.approx(np.mean(ends))
     moved = [row["step"] for row in one.history if "weight_movement/tokens" in row]
     assert moved[0] == 0 and moved[-1] == 10 and one.metrics["weight_movement/tokens"] > 0
-
-
-def test_a_network_grown_by_the_last_block_has_its_copy_on_top(folder, tmp_path):
-    config, points = make(**STACKING | {"layers": 3, "added": 2})
-    (material,) = EXPERIMENT.load(points, folder).values()
-    task = make_task(points[0].config, material.text)
-    state = first_state(task, 3)
-    grown, operator, taken = experiment._begin_stage(task, state, 1, 4, tmp_path)
-    assert (operator, taken) == (Operator(1, 2, "copy"), 0)
-    fresh = fresh_params(task, 5)
-    expected = grow_all(state, fresh, task.problem.optimizer, [operator])
-    for one, other in zip(jax.tree.leaves(grown), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_array_equal(one, other[0])
-    layers, shallow = grown.params["layers"], state.params["layers"]
-    np.testing.assert_array_equal(layers["up"], shallow["up"][np.array([0, 1, 2, 1, 2])])
-
-
-def test_an_operator_whose_loss_is_not_finite_has_failed():
-    steps = np.array([0, 1, 5])
-    outcome = experiment._outcome(make()[0], 7.0, steps, np.array([1.0, np.nan, np.nan]))
-    assert outcome.status == "failed" and "1 steps after growing" in outcome.message
 
 
 @pytest.mark.parametrize("lag, window", [(0, 1), (200, 50), (500, 1), (550, 100), (1000, 1)])

@@ -45,23 +45,19 @@ def text():
     return Text(train.astype(np.uint16), validation.astype(np.uint16), (17,), VOCABULARY)
 
 
-def test_a_cosine_rises_to_its_peak_and_falls_to_a_share_of_it():
-    rates = {"learning_rate": 0.01, "peak_factor": 5.0, "end_factor": 0.2, "warmup_steps": 10}
+@pytest.mark.parametrize(
+    ("schedule", "warmup"), [("cosine", 10), ("constant", 0), ("constant", 10)]
+)
+def test_rates_rise_and_stay_or_fall_to_a_share_of_their_peak(schedule, warmup):
+    rates = {"learning_rate": 0.01, "peak_factor": 5.0, "end_factor": 0.2}
+    rates |= {"schedule": schedule, "warmup_steps": warmup}
     fields = {f"optimizer__{name}": value for name, value in rates.items()}
-    config = configure(optimizer__schedule="cosine", base_steps=60, grow_steps=50, **fields)
-    schedule = tasks.make_schedule(config)
+    rate = tasks.make_schedule(configure(base_steps=60, grow_steps=50, **fields))
     for step in (0, 4, 10, 35, 60, 110):
         falling = 0.01 + 0.04 * (1 + np.cos(np.pi * (step - 10) / 100)) / 2
-        expected = 0.05 * step / 10 if step <= 10 else falling
-        assert float(schedule(step)) == pytest.approx(expected, rel=1e-5, abs=1e-9)
-
-
-@pytest.mark.parametrize("warmup", [0, 10])
-def test_a_constant_rate_rises_first_and_stays(warmup):
-    fields = {"optimizer__warmup_steps": warmup, "optimizer__learning_rate": 0.01}
-    schedule = tasks.make_schedule(configure(**fields))
-    expected = [0.01 * min(step / warmup, 1) if warmup else 0.01 for step in (0, 5, 10, 10_000)]
-    np.testing.assert_allclose([float(schedule(s)) for s in (0, 5, 10, 10_000)], expected, 1e-6)
+        top, after = (0.05, falling) if schedule == "cosine" else (0.01, 0.01)
+        expected = top * step / warmup if step < warmup else after
+        assert float(rate(step)) == pytest.approx(expected, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("clip", [None, 0.5])

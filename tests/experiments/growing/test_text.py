@@ -5,15 +5,16 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-import tokenizers
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import text
 from lsa_jax.experiments.growing.objectives import FIRST_SENTINEL, MASK, SEPARATOR
+from lsa_jax.experiments.growing.settings import SETTINGS
+from lsa_jax.sweep.variants import set_fields
 
 WORDS = ["the", "lobster", "of", "Europe", "lives", "in", "deep", "water", "né"]
 N, VOCABULARY = 40, 300
-OPTIONS = {"vocabulary_size": VOCABULARY, "length": N}
+FIELDS = {"data.sources": ("docs",), "data.vocabulary_size": VOCABULARY, "data.length": N}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,8 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bytes"])
 def test_a_folder_becomes_windows_the_same_every_time(folder, kind):
-    first, again = (text.load(("docs",), folder, vocabulary=kind, **OPTIONS) for _ in range(2))
+    data = set_fields(SETTINGS.default_config(), FIELDS).data
+    first, again = (text.load(data, folder, kind) for _ in range(2))
     assert first.checksum == again.checksum
     assert first.train.shape[1] == N and first.train.max() < first.vocabulary_size <= VOCABULARY
     share = len(first.validation) / (len(first.validation) + len(first.train))
@@ -67,15 +69,6 @@ def test_bytes_lose_nothing(folder):
     assert ids[-1] == SEPARATOR and tokenizer.decode(ids[:-1].tolist()) == document
     assert tokenizer.token_to_id("[SPAN0]") == FIRST_SENTINEL
     assert tokenizer.token_to_id("[MASK]") == MASK
-
-
-@pytest.mark.parametrize(("count", "kind"), [(1000, np.uint16), (70_000, np.uint32)])
-def test_ids_are_of_the_smallest_type_and_documents_end_with_a_separator(count, kind):
-    vocabulary = {str(number): number for number in range(count)}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "0"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    ids = text.encode([f"{count - 1} 5", "6\n8"], tokenizer)
-    assert ids.tolist() == [count - 1, 5, SEPARATOR, 6, 8, SEPARATOR] and ids.dtype == kind
 
 
 def test_the_last_of_every_so_many_runs_of_16_windows_is_held_out():

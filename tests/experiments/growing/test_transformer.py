@@ -128,15 +128,6 @@ def test_logits_are_those_of_the_layers_written_as_loops(tokens, name):
     np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_one_depth_is_a_model_of_the_whole_text_without_a_prefix(kind, tokens):
-    _, transformer, params = kind
-    model = transformer.model(3)
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), (6,)))
-    assert jax.tree.map(jnp.shape, shapes) == jax.tree.map(jnp.shape, params)
-    outputs = jax.jit(model.apply)(params, tokens)
-    np.testing.assert_allclose(outputs, run(transformer, params, tokens), atol=1e-6)
-
-
 def test_bfloat16_and_remat_change_the_numbers_little(kind, tokens):
     name, model, params = kind
     other = TRANSFORMERS[name](SIZES._replace(dtype="bfloat16", remat=True))

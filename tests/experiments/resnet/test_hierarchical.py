@@ -8,7 +8,6 @@ from small_sweeps import maker
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, tasks
-from lsa_jax.experiments.resnet.search import SearchResult
 from lsa_jax.experiments.resnet.shallow import first_features, last_features, shallow
 from lsa_jax.sweep.variants import set_fields
 
@@ -58,6 +57,9 @@ def test_a_watched_run_begins_at_the_start_and_ends_with_the_errors_of_the_searc
         kept = np.square(found.outcomes.values.astype(float) * deviation).mean()
         assert kept == pytest.approx(found.metrics["test_error"], rel=2e-3)
         assert len({row["first_layer_error"] for row in found.history}) == readouts
+        for signal in ("base", "composite"):
+            learned = [r["epoch"] for r in found.history if r[f"{signal}_error"] <= 1 / 2]
+            assert found.metrics[f"{signal}_epoch"] == (learned[0] if learned else None)
         for name, value in expected.items():
             assert first[name] == pytest.approx(float(value), rel=1e-3)
 
@@ -67,93 +69,33 @@ def test_kernels_have_rates_of_their_own():
     rates |= {"search.weight_decays": (0.25,), "search.kernel_weight_decays": (1.0,)}
     for learner, expected in (("all", (0.5, 0.25)), ("ntk", (2.0, 1.0))):
         found = experiment.candidates(configure(learner=learner, **rates))
-        assert (found["learning_rate"].tolist(), found["weight_decay"].tolist()) == (
-            [expected[0]],
-            [expected[1]],
-        )
+        assert (found["learning_rate"].item(), found["weight_decay"].item()) == expected
 
 
 def test_hopeless_is_so_many_times_the_mean_square_of_the_targets():
     fields = {"search.hopeless": 3.0, "search.rung_epochs": (1, 2), "search.rung_keep": (4, 2)}
     fields |= {"alpha": 0.5, "beta": 2.0, "outputs": 3, "composite_degree": 3}
     plan = experiment.make_plan(configure(**fields))
-    assert plan.hopeless == pytest.approx(3 * 3 * (2**2 + 0.5**2))
-    assert plan.rungs == {1: 4, 2: 2}
+    assert plan.hopeless == pytest.approx(3 * 3 * (2**2 + 0.5**2)) and plan.rungs == {1: 4, 2: 2}
     task = tasks.make_task(configure(**fields | {"num_train": 4000}))
     squares = np.sum(np.square(np.asarray(task.train.targets)), axis=1)
     assert squares.mean() == pytest.approx(plan.hopeless / 3, rel=0.05)
 
 
-def result(best):
-    """Returns a search of three candidates of which the first was dropped after two epochs."""
-    errors = np.array([[0.99, 0.98, 0.97], [0.9, 0.8, 0.7], [np.nan, 0.5, 0.25]])
-    return SearchResult(best, {}, [1, 2, 4], errors / 2, errors, np.array([2, 4, 4]), [], None)
-
-
-def run_with(monkeypatch, tmp_path, found, **fields):
-    """Returns outcomes of two seeds of a search that finds a given result, and its arguments."""
-    given, fractions = [], []
-
-    class Fake:
-        def run(self, key, start, train, test, grid, observe=None, **options):
-            given.append((train, grid, options))
-            for epoch in (2, 4, 6) if observe else ():
-                observe(epoch, jax.tree.map(lambda a, e=epoch: np.full((1, *a.shape), e), start))
-            if not observe:
-                options["progress"](0.5)
-            return found
-
-        def distances(self, found, candidate, test):
-            return np.arange(10.0) + candidate
-
-    monkeypatch.setattr(experiment, "make_search", lambda config, plan: Fake())
-    rates = {"search__learning_rates": (0.5, 0.25, 0.125), "search__weight_decays": (0.1,)}
-    _, points = make(**rates, **fields)
-    (group,) = experiment.EXPERIMENT.groups(points)
-    return experiment.run(group, None, tmp_path, fractions.append), given, fractions
-
-
-def test_a_winner_has_its_last_errors_and_every_candidate_a_row_an_epoch(monkeypatch, tmp_path):
-    found, given, fractions = run_with(monkeypatch, tmp_path, result(2), question="width")
-    assert fractions == [0.25, 0.75] and len(found) == 2
-    assert given[0][2]["checkpoint_dir"] != given[1][2]["checkpoint_dir"]
-    assert not np.array_equal(given[0][0].inputs, given[1][0].inputs)
-    assert found[0].outcomes.test != found[1].outcomes.test  # a test set for each seed
-    for outcome in found:
-        expected = {"test_error": 0.25, "train_error": 0.125, "learning_rate": 0.125}
-        expected |= {"weight_decay": 0.1, "candidates": 3, "candidates_finished": 2}
-        assert outcome.metrics == expected
-        kept = np.square(outcome.outcomes.values.astype(float))
-        np.testing.assert_allclose(kept / kept[0], (np.arange(10) + 2) / 2, rtol=2e-3)
-        rows = [tuple(row.values()) for row in outcome.history]
-        assert rows == [
-            (epoch, rate, 0.1, error / 2, error, rate == 0.125)
-            for epoch, errors in ((1, (0.99, 0.98, 0.97)), (2, (0.9, 0.8, 0.7)), (4, (0.5, 0.25)))
-            for rate, error in zip((0.5, 0.25, 0.125)[-len(errors) :], errors, strict=True)
-        ]
-
-
-def test_a_search_without_a_winner_has_failed(monkeypatch, tmp_path):
-    found, _, _ = run_with(monkeypatch, tmp_path, result(None), question="width")
-    assert {outcome.status for outcome in found} == {"failed"} and len(found[0].history) == 8
-
-
-def test_a_signal_is_learned_at_the_first_epoch_that_misses_half_or_less(monkeypatch, tmp_path):
-    missed = {2: (0.6, 0.9), 4: (0.5, 0.8), 6: (0.4, 0.7)}
-
-    def measure(params):
-        numbers = missed.get(int(np.ravel(params["b2"])[0]), (1, 1))  # of the start: 0 or less
-        return dict(zip(("base_error", "composite_error"), numbers, strict=True))
-
-    monkeypatch.setattr(experiment, "make_measure", lambda config, task: measure)
-    found, given, _ = run_with(monkeypatch, tmp_path, result(1), question="epochs")
-    for outcome in found:
-        expected = {"base_epoch": 4, "composite_epoch": None, "base_error": 0.4}
-        expected |= {"composite_error": 0.7, "test_error": 0.5, "learning_rate": 0.25}
-        assert outcome.metrics.items() >= expected.items() and "epoch" not in outcome.metrics
-        assert [row["epoch"] for row in outcome.history] == [0, 2, 4, 6]
-    winner = {name: values.tolist() for name, values in given[1][1].items()}
-    assert winner == {"learning_rate": [0.25], "weight_decay": [0.1]}
+def test_the_least_last_error_wins_and_every_candidate_has_a_row_an_evaluation(tmp_path):
+    fields = {"search__learning_rates": (0.1, 1e30, 0.01), "search__weight_decays": (0.1,)}
+    points, shares = make(**fields)[1], []
+    found = experiment.run(points, None, tmp_path, shares.append)
+    assert shares[-1] == 1 and len({one.outcomes.test for one in found}) == 2  # a seed's own
+    for one in found:
+        rows = [(row["epoch"], row["learning_rate"]) for row in one.history]
+        assert rows == [(epoch, rate) for epoch in (2, 4) for rate in (0.1, 0.01)]
+        best = min(one.history[2:], key=lambda row: row["test_error"])
+        assert one.metrics["candidates"] == 3 and one.metrics["candidates_finished"] == 2
+        assert one.metrics.items() >= {n: best[n] for n in ("test_error", "weight_decay")}.items()
+        assert [row["best"] for row in one.history].count(True) == 2 and best["best"]
+    lost = make(**fields | {"search__learning_rates": (1e30,)})[1]
+    assert experiment.run(lost, None, tmp_path / "lost", print)[0].status == "failed"
 
 
 def test_learners_train_the_parts_they_are_named_after(key):
@@ -222,48 +164,40 @@ def interpolated(features, targets, features_test):
     return mean + features_test @ weights
 
 
-def test_the_exact_finite_kernel_is_least_squares_on_derivatives():
-    """Added to the initial outputs; a large ridge learns nothing, and the best ridge is kept."""
+@pytest.mark.parametrize("learner", ["ntk_exact", "last_exact"])
+def test_exact_finite_kernels_are_least_squares_on_derivatives_or_features(learner):
+    """Of derivatives, added to the initial outputs; a large ridge learns the mean alone."""
     sizes = {"num_train": 6, "num_test": 30, "num_exact_test": 20, "width": 20}
-    config = configure(net="2layer", learner="ntk_exact", ridges=(1e-6, 1e6), **sizes)
+    config = configure(net="2layer", learner=learner, ridges=(1e-6, 1e6), **sizes)
     task, apply = tasks.make_task(config), tasks.make_network(config).apply
     initial = tasks.initial_params(config)
-    jacobian = jax.jit(jax.jacobian(lambda p, x: apply(p, x).reshape(-1)))
+    data = task.train, [part[: 20 if learner == "ntk_exact" else 30] for part in task.test]
+    if learner == "ntk_exact":
+        jacobian = jax.jit(jax.jacobian(lambda p, x: apply(p, x).reshape(-1)))
 
-    def derivatives(x):
-        leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(jacobian(initial, x))]
-        return np.concatenate([leaf.reshape(4 * len(x), -1) for leaf in leaves], axis=1)
+        def features(x):
+            leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(jacobian(initial, x))]
+            return np.concatenate([leaf.reshape(4 * len(x), -1) for leaf in leaves], axis=1)
 
-    (x, y), (x_test, y_test) = task.train, [part[:20] for part in task.test]
-    left, left_test = (
-        np.asarray(b - apply(initial, a), float) for a, b in ((x, y), (x_test, y_test))
-    )
-    found = interpolated(derivatives(x), left.reshape(-1, 1), derivatives(x_test)).reshape(20, 4)
-    squares = [np.sum((f - left_test) ** 2, axis=1) for f in (found, left.mean())]
+        y, expected = (np.asarray(b - apply(initial, a), float) for a, b in data)
+    else:
+
+        def features(x):
+            return np.asarray(last_features("2layer", initial, x), float)
+
+        y, expected = (np.asarray(b, float) for _, b in data)
+    of_train, of_test = (features(x) for x, _ in data)
+    y = y.reshape(len(of_train), -1)
+    weights = np.linalg.lstsq(of_train, y - y.mean(axis=0), rcond=None)[0]
+    found = (y.mean(axis=0) + of_test @ weights).reshape(expected.shape)
+    constant = np.broadcast_to(y.mean(axis=0), (len(of_test), y.shape[1])).reshape(expected.shape)
+    squares = [np.sum((f - expected) ** 2, axis=1) for f in (found, constant)]
     outcome = kernels.run_exact(config)
     errors = [row["test_error"] for row in outcome.history]
     np.testing.assert_allclose(errors, [np.mean(s) for s in squares], rtol=0.01)
     assert outcome.metrics["test_error"] == min(errors)
-    deviation = np.sqrt(np.var(y_test, axis=0).sum())
-    kept = outcome.outcomes.values.astype(float) * deviation
+    kept = outcome.outcomes.values.astype(float) * np.sqrt(np.var(data[1][1], axis=0).sum())
     np.testing.assert_allclose(np.square(kept), squares[np.argmin(errors)], rtol=0.05)
-
-
-def test_the_exact_last_layer_is_least_squares_on_features():
-    sizes = {"num_train": 6, "num_test": 30, "width": 60}
-    config = configure(net="3layer", learner="last_exact", ridges=(1e-6,), **sizes)
-    task, initial = tasks.make_task(config), tasks.initial_params(config)
-    features, test = (
-        np.asarray(last_features("3layer", initial, data.inputs), float)
-        for data in (task.train, task.test)
-    )
-    found = interpolated(features, np.asarray(task.train.targets, float), test)
-    error = np.mean(np.sum((found - np.asarray(task.test.targets)) ** 2, axis=1))
-    outcome = kernels.run_exact(config)
-    assert outcome.metrics["test_error"] == pytest.approx(error, rel=0.01)
-    kept = np.square(outcome.outcomes.values.astype(float)).mean()
-    variance = np.var(task.test.targets, axis=0).sum()
-    assert kept * variance == pytest.approx(error, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,12 @@
 """A search trains as plain momentum would, drops by its rule, and survives a kill."""
 
-import itertools
-from types import SimpleNamespace
-
 import jax
 import numpy as np
 import pytest
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.resnet import search as search_module
 from lsa_jax.experiments.resnet.search import Plan, Search, survivors
-from lsa_jax.training import Measuring, checkpoints, measures
-from lsa_jax.training import course as measuring_module
+from lsa_jax.training import Measuring, measures
 
 SIZES = {"num_train": 8, "num_test": 8, "batch_size": 8, "momentum": 0.9, "fall_epoch": 4}
 PLAN = Plan(**SIZES, epochs=6, eval_every=3, rungs={2: 2}, hopeless=1e3)
@@ -40,25 +35,6 @@ def run(search, grid=GRID, **options):
 @pytest.fixture(scope="module")
 def found(search):
     return run(search)
-
-
-@pytest.fixture
-def killed(monkeypatch):
-    """Returns a function that kills a call after its first checkpoint."""
-
-    def kill(call):
-        save = checkpoints.save
-
-        def save_and_die(*arguments):
-            save(*arguments)
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(checkpoints, "save", save_and_die)
-            with pytest.raises(KeyboardInterrupt):
-                call()
-
-    return kill
 
 
 def test_survivors_are_the_best_of_the_finite_ones():
@@ -160,9 +136,7 @@ def test_rungs_and_the_winner_are_decided_by_the_test_error_of_their_epoch():
         np.testing.assert_allclose(found.train_error[place, 1:3], expected, atol=1e-5)
 
 
-def test_measures_are_of_the_winner_and_change_nothing(
-    search, found, tmp_path, killed, monkeypatch
-):
+def test_measures_are_of_the_winner_and_change_nothing(search, found, tmp_path, saved, monkeypatch):
     measuring = Measuring(("weight_movement", "kernel_distance", "target_alignment"), 8)
     again = run(search, measuring=measuring)
     for name in ("train_error", "test_error", "trained"):
@@ -178,24 +152,20 @@ def test_measures_are_of_the_winner_and_change_nothing(
         assert row["kernel_distance"] == pytest.approx(0, abs=1e-6)
         assert row["target_alignment"] == pytest.approx(float(alignment), rel=1e-4)
     # Dropped candidates are no longer measured, and a killed search has all measures.
-    killed(lambda: run(search, measuring=measuring, checkpoint_dir=tmp_path))
+    saved.fatal = (tmp_path.name, 1)
+    with pytest.raises(KeyboardInterrupt):
+        run(search, measuring=measuring, checkpoint_dir=tmp_path)
     seen, measure = [], measures.measure
     monkeypatch.setattr(measures, "measure", lambda *a: seen.append(a) or measure(*a))
     resumed = run(search, measuring=measuring, checkpoint_dir=tmp_path)
     assert resumed.measured == again.measured and len(seen) == 2
 
 
-def test_measures_cost_their_share_of_the_time_of_training(search, monkeypatch):
-    ticks = itertools.count(1000.0)
-    for module in (search_module, measuring_module):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
-    cost = run(search, measuring=Measuring(("weight_movement",), 8)).cost
-    assert cost.share == 1  # one tick each: three measurements, three stretches of training
-
-
-def test_a_search_killed_after_a_rung_ends_with_the_same_bits(search, found, tmp_path, killed):
-    killed(lambda: run(search, checkpoint_dir=tmp_path))
+def test_a_search_killed_after_a_rung_ends_with_the_same_bits(search, found, tmp_path, saved):
+    saved.fatal = (tmp_path.name, 1)
+    with pytest.raises(KeyboardInterrupt):
+        run(search, checkpoint_dir=tmp_path)
     again = run(search, checkpoint_dir=tmp_path)
-    assert again.best == found.best
+    assert again.best == found.best and [mark for _, mark in saved] == [1, 3]
     np.testing.assert_array_equal(again.test_error, found.test_error)
     np.testing.assert_array_equal(again.params["w"], found.params["w"])

@@ -10,7 +10,6 @@ from lsa_jax.experiments.stability import experiment, samples
 from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm
 from lsa_jax.experiments.stability.experiment import EXPERIMENT
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
-from lsa_jax.training import segments
 
 NETWORK = {
     "learner": "resnet",
@@ -49,29 +48,19 @@ def train(points, directory):
     return EXPERIMENT.run(points, EXPERIMENT.load(points, None), directory, print)
 
 
-def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
-    make, tmp_path, monkeypatch
-):
+def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(make, tmp_path, saved):
     _, points = make()
     once = train(points, tmp_path / "once")
     assert once[0].metrics["distance"] > 0 and once[0].metrics["stability"] > 0
     assert once[1].metrics["distance"] == 0 and once[1].metrics["stability"] == 0
     assert keep_their_answers(once)
-    save, steps = segments.checkpoints.save, []
-
-    def save_and_die(directory, step, tree):
-        save(directory, step, tree)
-        steps.append(step)
-        if step == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
+    saved.fatal = ("twice", 3)
     with pytest.raises(KeyboardInterrupt):
         train(points, tmp_path / "twice")
     for one, again in zip(once, train(points, tmp_path / "twice"), strict=True):
         assert (one.metrics, one.history) == (again.metrics, again.history)
         np.testing.assert_array_equal(one.outcomes.values, again.outcomes.values)
-    assert steps == [3, 6, 8]
+    assert saved[-3:] == [("twice", 3), ("twice", 6), ("twice", 8)]
 
 
 def keep_their_answers(outcomes):

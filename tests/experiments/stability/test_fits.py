@@ -1,9 +1,11 @@
 """Exponents of the maxima, and how often their intervals contain the exponent."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from lsa_jax.experiments.stability.fits import fit_decay, fit_power, interval
+from lsa_jax.experiments.stability.fits import fit_all, fit_decay, fit_power, interval
+from lsa_jax.experiments.stability.samples import QUANTITIES
 
 FEW, MORE = np.array([250.0, 500, 1000]), np.array([800.0, 1600, 3200, 6400, 12_800])
 LAWS = {
@@ -23,13 +25,10 @@ def test_the_curve_is_the_least_squares_one_in_the_quantity_itself_not_on_logari
     assert abs(residual @ power) < 1e-5 * np.linalg.norm(values) * np.linalg.norm(power)
     slope = factor * power * np.log(m / 800)
     assert abs(residual @ slope) < 1e-5 * np.linalg.norm(values) * np.linalg.norm(slope)
-    on_logarithms = np.polyfit(np.log(m), np.log(values), 1)[0]
-    assert exponent > on_logarithms + 0.05
+    assert exponent > np.polyfit(np.log(m), np.log(values), 1)[0] + 0.05
     samples = [value * np.array([0.5, 1.0, 0.1 * place]) for place, value in enumerate(values)]
     fit = fit_decay(m, samples, 5)
     assert (fit.factor, fit.exponent) == (factor, exponent)
-    assert fit.log_slope == pytest.approx(on_logarithms)
-    assert fit.mean_exponent == fit_power(m, np.mean(samples, axis=1))[1] != fit.exponent
 
 
 def test_a_known_exponent_is_recovered_however_steep():
@@ -94,3 +93,28 @@ def test_a_difference_of_exponents_is_subsampled_on_the_same_pairs():
     low, high = interval(difference, fit.subsampled - steeper.subsampled)
     assert low <= difference <= high and abs(difference - 0.1) < 0.05
     assert fit.high - fit.low > 5 * (high - low)
+
+
+def test_a_trial_has_a_fit_a_quantity_and_a_description_of_its_pairs():
+    """Of four pairs a size, whose last one failed; each quantity has a power of m of its own."""
+    powers = {"loss_gap": -1.0, "stability": -0.5, "distance": 0.25}
+    rows = [
+        {q: 2 * m ** powers.get(q, 0.0) * (1 - 1e-6 * pair) for q in QUANTITIES}
+        | {"m": m, "pair": pair, "train_error": pair / 10}
+        for m in (100, 200, 400, 800)
+        for pair in range(4)
+    ][:-1]
+    fixed = {"learner": "logistic", "perturbation": "swap", "seed": 0, "step": 8}
+    pairs = pd.DataFrame(rows).assign(**fixed)
+    fits = fit_all(pairs, 20).set_index("quantity")
+    assert set(fits["pairs"]) == {3} and set(fits["sizes"]) == {4} and fits["tied"].isna().all()
+    assert set(fits["train_accuracy"].round(9)) == {0.85}
+    for quantity, exponent in powers.items():
+        found = fits.loc[quantity]
+        np.testing.assert_allclose((found["exponent"], found["factor"]), (exponent, 2), rtol=1e-5)
+        less = np.nan if quantity == "loss_gap" else exponent + 1
+        np.testing.assert_allclose(found["less_gap"], less, atol=1e-6)
+    for sizes in ((400,), (800, 200)):  # the least size at which all pairs are equal
+        pairs.loc[pairs["m"].isin(sizes), "loss_gap"] = 0.5
+        tied = fit_all(pairs, 20).set_index("quantity")["tied"]
+        assert tied["loss_gap"] == min(sizes) and tied.drop("loss_gap").isna().all()

@@ -54,28 +54,6 @@ def pair_of(perturbation="swap"):
     return next(pair for pair in pairs if pair.position < 10)
 
 
-@pytest.mark.parametrize(("count", "batches", "used"), [(12, 2, 10), (12, 9, 10), (3, 2, 3)])
-def test_statistics_are_the_mean_over_the_first_full_batches(make, pool, count, batches, used):
-    config = configure(make, model__statistics_batches=batches)
-    rows = jnp.arange(count) * 2
-    found = Networks(config, LEARNER, NUM_TRAIN)._context({}, pool, rows)["mean"]
-    np.testing.assert_allclose(found, rows_of(pool)[0][rows[:used]].mean(axis=0), rtol=1e-5)
-
-
-def test_every_example_is_evaluated_once_and_what_is_no_number_is_wrong(make, pool):
-    config, (x, labels) = configure(make), rows_of(pool)
-    w = np.random.default_rng(1).normal(size=(D, C))
-    context = {"mean": jnp.full(D, 0.5)}
-    params, rows = {"w": jnp.asarray(w, jnp.float32)}, jnp.asarray([7, 3, 30, 0, 1, 2, 34, 9, 8, 4])
-    losses, wrong = Networks(config, LEARNER, NUM_TRAIN)._evaluate(params, {}, context, pool, rows)
-    outputs = (x[rows] - 0.5) @ w
-    np.testing.assert_allclose(losses, losses_of(outputs, labels[rows]), rtol=1e-4)
-    np.testing.assert_array_equal(wrong, outputs.argmax(axis=1) != labels[rows])
-    assert 0 < wrong.sum() < len(rows)
-    params["w"] = params["w"].at[0, 0].set(jnp.nan)  # of a class that would often be right
-    assert Networks(config, LEARNER, NUM_TRAIN)._evaluate(params, {}, context, pool, rows)[1].all()
-
-
 def members_of(seed=2, **finite):
     w = np.random.default_rng(seed).normal(size=(2, D, C)).astype(np.float32)
     going = jnp.asarray(finite.get("finite", [True, True]))
@@ -107,6 +85,8 @@ def test_a_pair_is_measured_with_each_models_own_statistics(make, pool):
     stopped = members_of(finite=[True, False])
     gone, _ = Networks(config, LEARNER, NUM_TRAIN).measure(stopped, pair, pool, {})
     assert all(np.isnan(value) for value in gone.values())
+    unknown = members._replace(params={"w": members.params["w"].at[:, 0, 0].set(jnp.nan)})
+    assert not Networks(config, LEARNER, NUM_TRAIN).measure(unknown, pair, pool, {})[1].any()
 
 
 @pytest.mark.parametrize("perturbation", ["swap", "removal"])

@@ -99,38 +99,31 @@ def test_columns_are_right_by_luck_where_there_are_few():
     assert steps(tokens=3)[::2] == ["undecided", "shown", UNMET]
 
 
-def starts(near, random, seeds=8, scales=(1.0,), shares=(0.0, 0.25, 1.0)):
-    """Returns the claims where so many seeds succeed from cP and near it, and from random V_0.
+def starts(near, random, seeds=8, scales=(1.0,)):
+    """Returns the statuses where so many seeds succeed from cP and near it, and from random V_0.
 
-    Those counts may be functions of c.
+    `random` is a function of c.
     """
     config = {"question": "value_random", "sweep__cases": ((8, 3, 2),)}
-    config |= {"sweep__randomness": shares, "sweep__value_scale": scales}
+    config |= {"sweep__randomness": (0.0, 0.25, 1.0), "sweep__value_scale": scales}
     config |= {"sweep__seed": tuple(range(seeds))}
     rows = pd.DataFrame(SETTINGS.sweep(make(**config)[0]))
     success = [
         float(row.seed < (random(row.value_scale) if row.randomness == 1 else near))
         for row in rows.itertuples()
     ]
-    return list(decided(config, {"success": success}).values())
+    return [claim.status for claim in decided(config, {"success": success}).values()]
 
 
 @pytest.mark.parametrize(("seeds", "random"), [(3, 0), (4, 0), (4, 1), (5, 1), (8, 7), (8, 3)])
 def test_near_and_random_starts_differ_by_fishers_test(seeds, random):
     failed = seeds - random  # the probability that all failures of both have a random start
     p = math.comb(seeds, failed) / math.comb(2 * seeds, failed)
-    for claim in starts(seeds, lambda c: random, seeds)[:2]:
-        assert claim.status == ("shown" if p <= 0.025 else UNMET)
+    expected = ["shown" if p <= 0.025 else UNMET] * 2
+    assert starts(seeds, lambda c: random, seeds) == expected
+    # A seed counts once whatever its scales, and fails where it fails at one of them.
+    assert starts(seeds, lambda c: random if c == 1 else seeds, seeds, (0.1, 1.0)) == expected
 
 
 def test_one_near_start_that_fails_refutes_that_all_succeed():
-    assert [claim.status for claim in starts(7, lambda c: 7)] == ["not shown"] * 2 + ["measured"]
-
-
-def test_a_seed_counts_once_whatever_its_scales():
-    """One seed of four is hard at all of three scales: 3 of 12 runs fail, one of four units."""
-    itself, near, random = starts(4, lambda c: 3, 4, (0.1, 1.0, 10.0))
-    assert (itself.status, near.status) == (UNMET, UNMET)
-    assert itself.ours == "12 of 12: 4 of 4 at each c"
-    _, _, random = starts(4, lambda c: 4 - int(c), 4, (0.1, 1.0, 3.0))
-    assert random.ours == "8 of 12: 4 of 4 at c = 0.1, 3 of 4 at c = 1, 1 of 4 at c = 3"
+    assert starts(7, lambda c: 7) == ["not shown"] * 2

@@ -10,12 +10,9 @@ from small_sweeps import maker
 
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
-from lsa_jax.experiments.transformers.one_layer import mean_loss
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
-    all_sets,
     cyclic_lists,
-    label_sequences,
     random_lists,
 )
 from lsa_jax.experiments.transformers.settings import SETTINGS
@@ -101,22 +98,6 @@ def test_columns_are_in_order_when_weights_follow_the_list():
     assert row["weight_outside"] == pytest.approx((1 + 1 + 0 + 2) / 8)
     alone = DecisionLists(np.arange(2), np.array([[0, 0], [1, 1]]))
     assert list_weights(w[:2, :2], alone.lists) == {}
-
-
-def test_the_largest_eigenvalue_is_the_dense_hessians():
-    task, sets = random_lists(jax.random.key(2), 4, 2), jnp.asarray(all_sets(4, 2))
-    labels = label_sequences(task, sets)
-    generator = np.random.default_rng(0)
-    with jax.enable_x64(True):
-        params = {name: jnp.asarray(generator.normal(size=(4, 4))) for name in ("w", "v")}
-
-        def loss(params, data):
-            return mean_loss(params, *data)
-
-        found = largest_eigenvalue(loss, params, (sets, labels))
-        flat, unravel = jax.flatten_util.ravel_pytree(params)
-        dense = np.asarray(jax.jit(jax.hessian(lambda p: loss(unravel(p), (sets, labels))))(flat))
-    assert found == pytest.approx(np.linalg.eigvalsh(dense)[-1], rel=1e-6) and found > 0
 
 
 @pytest.mark.parametrize(

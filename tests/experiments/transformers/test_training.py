@@ -17,7 +17,6 @@ from lsa_jax.experiments.transformers.sampler import (
     random_lists,
 )
 from lsa_jax.experiments.transformers.settings import SETTINGS
-from lsa_jax.training import segments
 from lsa_jax.training.course import subsample
 from lsa_jax.training.measures import target_alignment
 
@@ -110,21 +109,13 @@ def test_kernels_are_aligned_with_the_last_tokens_labels_of_each_replica():
         assert found == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_a_killed_run_ends_with_the_same_numbers(trained, tmp_path, monkeypatch):
+def test_a_killed_run_ends_with_the_same_numbers(trained, tmp_path, saved):
     _, points = make()
-    save, saved = segments.checkpoints.save, []
-
-    def save_and_die(directory, step, tree):
-        save(directory, step, tree)
-        saved.append(step)
-        if step == 1:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
+    saved.fatal = (tmp_path.name, 1)
     with pytest.raises(KeyboardInterrupt):
         EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    assert saved == [1, 2, 3]
+    assert [mark for _, mark in saved] == [1, 2, 3]
     for name in ("loss", "accuracy", "correlation", "success"):
         assert [o.metrics[name] for o in outcomes] == [o.metrics[name] for o in trained]
 

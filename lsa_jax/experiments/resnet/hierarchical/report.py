@@ -12,7 +12,7 @@ from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, series_name
 from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS, TASK
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_series, mark_logarithmic, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 
@@ -34,12 +34,13 @@ _SIGNALS = {
 
 def _series_column(runs: pd.DataFrame, question: str) -> list[str]:
     """Returns the names of the series, with the settings that vary apart from the axis."""
-    labels = {"beta": "beta", "num_train": "N", "width": "m"}
-    of = {"beta": ("beta", "num_train"), "alpha": ("num_train", "width")}.get(question, ())
-    varying = [name for name in of if runs[name].nunique() > 1 or name == "beta"]
+    labels = {"beta": {"beta": "beta", "num_train": "N"}, "alpha": {"num_train": "N", "width": "m"}}
+    varying = {n: label for n, label in labels.get(question, {}).items() if runs[n].nunique() > 1}
     return [
-        series_name(row["net"], row["learner"])
-        + "".join(f", {labels[name]} = {row[name]:g}" for name in varying)
+        ", ".join(
+            [series_name(row["net"], row["learner"])]
+            + [f"{label} = {row[name]:g}" for name, label in varying.items()]
+        )
         for row in runs.to_dict("records")
     ]
 
@@ -63,60 +64,44 @@ def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
 def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
     """Draws medians and ranges over seeds, a line a series; one without x is level.
 
-    Seeds of a series with one x are dots. The error of not knowing G, k alpha^2, is dotted.
+    The error of not knowing G, k alpha^2, is dotted.
     """
     for place, (name, own) in enumerate(rows.groupby("series", sort=False)):
         color = PALETTE[place % len(PALETTE)]
-        dashes = _STYLES[place // len(PALETTE) % len(_STYLES)]
-        style, fill = {"color": color, "ls": dashes, "label": name}, {"color": color, "lw": 0}
+        style = {"color": color, "ls": _STYLES[place // len(PALETTE) % len(_STYLES)]}
         if own[x].isna().all():
-            axis.axhline(own["test_error"].median(), lw=1, **style)
+            axis.axhline(own["test_error"].median(), lw=1, label=name, **style)
             continue
         errors = own.groupby(x)["test_error"].agg(["median", "min", "max"])
-        axis.plot(errors.index, errors["median"], marker="o", markersize=3, **style)
-        axis.fill_between(errors.index, errors["min"], errors["max"], alpha=0.15, **fill)
-        if len(errors) == 1:
-            axis.scatter(own[x], own["test_error"], alpha=0.4, s=8, **fill)
-    dotted = {"color": "black", "lw": 0.8, "ls": (0, (1, 3)), "label": "k alpha²"}
-    bounds = rows["outputs"] * rows["alpha"] ** 2
-    if x == "alpha":
-        axis.plot(*zip(*sorted(set(zip(rows[x], bounds, strict=True))), strict=True), **dotted)
-    else:
-        axis.axhline(bounds.iloc[0], **dotted)
-    mark_logarithmic(axis, rows[x].dropna())
+        axis.plot(errors.index, errors["median"], marker="o", markersize=3, label=name, **style)
+        axis.fill_between(errors.index, errors["min"], errors["max"], alpha=0.15, color=color, lw=0)
+    bounds = (rows["outputs"] * rows["alpha"] ** 2).groupby(rows[x]).first()
+    axis.plot(bounds.index, bounds, color="black", lw=0.8, ls=(0, (1, 3)), label="k alpha²")
+    mark_logarithmic(axis, bounds.index)
+    axis.tick_params(axis="x", rotation=45)  # the largest N are near to each other
     axis.set(yscale="log", ylabel="test error")
-    tidy(axis)
 
 
 def _draw(fine: pd.DataFrame, x: str, label: str) -> Any:
     """Draws the test error of every series against the width, alpha or N, a panel a task."""
-    import matplotlib.pyplot as plt
-
     tasks = list(fine.groupby(TASK))
-    size = (3 + 4.5 * len(tasks), 4.5)
-    figure, axes = plt.subplots(1, len(tasks), figsize=size, layout="constrained", squeeze=False)
+    figure, axes = subplots(1, len(tasks), 4.5, 4.5)
     for axis, ((d, base, composite, _), rows) in zip(axes[0], tasks, strict=True):
         _draw_series(axis, rows, x)
         axis.set(xlabel=label, title=f"d = {d:g}, degree {base:g} x {composite:g}")
-        axis.tick_params(axis="x", rotation=45)  # the largest N are near to each other
     axes[0, -1].legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 
 def _draw_epochs(curves: pd.DataFrame) -> Any:
     """Draws the missed shares against the epoch, a panel a series, a line a seed."""
-    import matplotlib.pyplot as plt
-
     series = list(curves.groupby("series", sort=False))
-    options = {"figsize": (1 + 3.4 * len(series), 3.6), "squeeze": False, "sharey": True}
-    figure, axes = plt.subplots(1, len(series), layout="constrained", **options)
+    figure, axes = subplots(1, len(series), 3.4, 3.6, sharey=True)
     for axis, (name, rows) in zip(axes[0], series, strict=True):
-        for color, (column, label) in zip(PALETTE, _SIGNALS.items(), strict=False):
-            for number, (_, run) in enumerate(rows.groupby("seed")):
-                style = {"color": color, "label": None if number else label}
-                axis.plot(run["epoch"] + 1, run[column], lw=1.2, **style)
+        shares = rows.rename(columns=_SIGNALS).assign(at=rows["epoch"] + 1)
+        shares = shares.melt(["at", "seed"], list(_SIGNALS.values()), "signal", "missed")
+        draw_series(axis, shares, "at", "missed", "signal", each="seed", lw=1.2)
         axis.set(xscale="log", yscale="log", xlabel="epoch + 1", title=name)
-        tidy(axis)
     axes[0, 0].set(ylabel="share missed")
     axes[0, 0].legend(frameon=False, fontsize="small")
     return figure
@@ -159,28 +144,17 @@ def runs_of(
 
 
 def _tables(question: str, fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Returns the errors of every series, a table a task, and the choices of the searches."""
-    chosen = ["series", *TASK, "num_train", "width", "seed", "test_error", "train_error"]
-    chosen += ["learning_rate", "weight_decay", "candidates", "candidates_finished"]
-    chosen += ["ridge", "bandwidth"]
-    last = ("The choices of the searches", fine[[name for name in chosen if name in fine]])
+    """Returns the errors of every series, a table a task, or the epochs of both signals."""
     if question == "epochs":
-        shown = ["series", "seed", "base_epoch", "composite_epoch", "first_layer_error"]
-        shown += ["base_error", "composite_error", "test_error", "learning_rate", "weight_decay"]
-        return [
-            ("Epochs to half of each signal, and the share missed at the end", fine[shown]),
-            last,
-        ]
+        columns = ["series", "seed", "base_epoch", "composite_epoch", *_SIGNALS, "test_error"]
+        heading = "Epochs to half of each signal, and the share missed at the end"
+        return [(heading, fine[columns])]
     (axis, label), tables = _AXES[question], []
     for task, rows in fine.groupby(TASK):
         of = ", (d, base degree, composite degree, outputs) = " + str(tuple(map(int, task)))
         heading = f"Test error against {label}{of if question == 'samples' else ''}"
         tables.append((heading, error_table(rows, axis)))
-    if question == "width":
-        heading = "The same at the best of the evaluated epochs of all candidates"
-        best = fine.assign(test_error=fine["least_error"])
-        tables.append((heading, error_table(best, axis)))
-    return [*tables, last]
+    return tables
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
@@ -189,14 +163,13 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     runs = runs_of(config, results, outcomes.read(workdir, results["id"]))
     fine = runs.finished.assign(series=_series_column(runs.finished, question))
     curves = files.read_histories(workdir, fine, ["id", "series", "seed"])
-    fine = fine.assign(least_error=fine["id"].map(curves.groupby("id")["test_error"].min()))
     draw = functools.partial(_draw_epochs, curves)
     if question != "epochs":
         draw = functools.partial(_draw, fine, *_AXES[question])
     return Report(
         title=config.title,
         tables=_tables(question, fine),
-        claims=decide_all(CLAIMS[question](config), runs._replace(finished=fine)),
+        claims=decide_all(CLAIMS[question](config), runs),
         figures={"hierarchical": draw},
         extra_tables={"curves": curves},
         notes=_notes(config),
