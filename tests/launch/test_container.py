@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "launch" / "container"
-PAGE = (ROOT / "docs" / "launching.md").read_text()
+PAGE = (ROOT / "docs" / "launching" / "containers.md").read_text()
 
 
 def _extras():

@@ -175,7 +175,7 @@ def test_skypilot_fetches_data_and_runs_the_sweep_in_the_bucket_or_a_group_a_job
 
 
 def test_the_pages_commands_of_skypilot_set_variables_that_the_files_have():
-    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching.md").read_text())
+    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching" / "clouds.md").read_text())
     found = re.findall(r"^sky jobs .*?(launch/\w+\.yaml) (.*)$", page, re.MULTILINE)
     assert {file for file, _ in found} == {f"launch/sky{n}.yaml" for n in ("", "_pool", "_group")}
     for file, options in found:
@@ -185,7 +185,7 @@ def test_the_pages_commands_of_skypilot_set_variables_that_the_files_have():
 
 
 def test_the_pages_commands_of_the_vm_are_accepted():
-    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching.md").read_text())
+    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching" / "clouds.md").read_text())
     found = dict.fromkeys(re.findall(r"^launch/tpu_vm\.sh .*$", page, re.MULTILINE))
     (vm,) = set(re.findall(r"^vm=.*$", page, re.MULTILINE))
     assert {line.split()[1] for line in found} == {"create", "install", "run", "fetch", "delete"}
