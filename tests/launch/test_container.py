@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "launch" / "container"
-PAGE = (ROOT / "docs" / "launching" / "containers.md").read_text()
+PAGES = ROOT / "docs" / "launching"
+PAGE = "\n".join((PAGES / name).read_text() for name in ("containers.md", "dask.md"))
 
 
 def _extras():
