@@ -1,4 +1,4 @@
-"""Extensions of the documentation's Markdown, and marks of stale results."""
+"""Extensions of the documentation's Markdown, marks of stale results, links to Colab."""
 
 import re
 import sys
@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT))  # the package that the pages are of, whatever els
 
 from lsa_jax.reporting import gallery  # noqa: E402
 from lsa_jax.sweep import gallery_pages, publishing  # noqa: E402
+from notebooks import prepare  # noqa: E402
 
 _GALLERY = Path(__file__).with_name("gallery")
 _ADDRESS = re.compile(r'(src|href)="(?!\w+:|[/#])([^"]*)"')
@@ -24,7 +25,8 @@ class _AnglesAreText(Extension):
 
 
 def on_config(config):
-    """Adds the extension to those of mkdocs.yml, for pages and docstrings alike."""
+    """Adds the extension to those of mkdocs.yml, and the project's address where it is set."""
+    config.repo_url = prepare.ADDRESS or None
     config.markdown_extensions.append(_AnglesAreText())
     return config
 
@@ -44,8 +46,16 @@ def _address(found, page):
     return f'{found[1]}="{up}{place}"'
 
 
+def _opened(found):
+    """Returns the name of a notebook, linked to Colab if the project's address is set."""
+    link = prepare.colab(found[1], prepare.ADDRESS)
+    return f"[{found[0]}]({link})" if link else found[0]
+
+
 def on_page_markdown(markdown, page, config, files):
     """Marks stale results on a page of the gallery, and links its HTML to pages as built."""
+    if page.file.src_uri == "notebooks.md":
+        return re.sub(r"`(\w+)\.ipynb`", _opened, markdown)
     if not page.file.src_uri.startswith("gallery/"):
         return markdown
     page.meta["hide"] = ["toc"]  # which leaves tables and cards more room

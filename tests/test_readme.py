@@ -105,9 +105,13 @@ def test_the_tutorial_has_a_lazy_and_a_rich_network(capsys):
         ]
 
 
-def test_what_one_adds_runs_and_learns(overlay, capsys):
-    best = run_page("docs/extend.md")["best"]
+def test_a_grown_network_is_the_best_of_its_candidates():
+    best = run_page("docs/extend/growing.md")["best"]
     assert best.scores[best.operator] == min(best.scores.values())
+
+
+def test_what_one_adds_runs_and_learns(overlay, capsys):
+    run_page("docs/extend/network.md")
     accuracies = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
     assert len(accuracies) == 2 and np.min(accuracies) > 0.7
 
@@ -132,7 +136,9 @@ def run_added(table, changes, learners_run, workdir):
     from lsa_jax.sweep.points import make_points
     from lsa_jax.sweep.run import run_sweep
 
-    (entry,) = (code for _, code in blocks("docs/extend.md", "python") if f'{table}["' in code)
+    pages = [page for page in PAGES if page.startswith("docs/extend/")]
+    added = [code for page in pages for title, code in blocks(page, "python") if title is None]
+    (entry,) = (code for code in added if f'{table}["' in code)
     exec(entry, {})
     importlib.reload(settings)  # which reads the table once
     short = {"data.num_train": 100, "data.num_test": 50, "data.placement": "fixed_corner"}
@@ -159,17 +165,9 @@ def test_the_model_that_one_adds_is_found_by_name_and_runs(overlay, tmp_path):
 
 
 @pytest.mark.documents
-def test_kernels_at_scale_runs():
-    namespace = run_page("docs/kernels.md")
-    targets, linearized = namespace["targets"], namespace["linearized"]
-    before, after = (
-        float(np.mean((linearized(weights, namespace["examples"]) - targets) ** 2))
-        for weights in (namespace["params"], namespace["state"][0])
-    )
-    assert after < 0.8 * before
-    whole, finite = namespace["whole"], namespace["finite"]
-    np.testing.assert_allclose(np.trace(whole, axis1=2, axis2=3) / 10, finite[:4, :4], rtol=1e-4)
-    np.testing.assert_allclose(namespace["diagonal"], np.diagonal(finite)[:4], rtol=1e-4)
+@pytest.mark.parametrize("page", sorted(p for p in PAGES if re.match("docs/(kernels|running\\.)", p)))
+def test_a_page_of_instructions_runs(page):
+    run_page(page)
 
 
 def _without_numbers(sentence):
@@ -182,7 +180,7 @@ def test_trained_parameters_of_a_sweep_come_back_without_training(tmp_path, monk
     from lsa_jax.sweep.points import make_points
     from lsa_jax.sweep.run import run_sweep
 
-    (code,) = (code for _, code in blocks("docs/running.md", "python") if "recorded_points" in code)
+    (code,) = (code for _, code in blocks("docs/running/trained.md", "python"))
     namespace, found, train = {}, [], experiment.train_group
     exec(code, namespace)
     monkeypatch.setattr(
@@ -240,7 +238,7 @@ def test_a_configuration_has_one_row_on_the_page_of_its_paper_and_on_no_other(co
     else:
         # Configurations of no paper are on the page of their subject.
         own = [page for page in (f"docs/papers/{folder}.md", f"docs/{folder}.md") if page in PAGES]
-        assert rows.pop(own[0] if own else "docs/kernels.md") == 1
+        assert rows.pop(own[0] if own else "docs/kernels/large.md") == 1
     assert not any(rows.values())
 
 
@@ -294,7 +292,7 @@ for arguments in commands:
 @pytest.mark.documents
 def test_commands_have_flags_and_settings_that_exist(tmp_path):
     by_script, lines = {}, tmp_path / "many.txt"
-    lines.write_text(blocks("docs/launching.md", "text")[0][1])
+    lines.write_text(blocks("docs/launching/slurm.md", "text")[0][1])
     for page in PAGES:
         for script, arguments in commands(page):
             arguments = [word.replace("many.txt", str(lines)) for word in arguments]

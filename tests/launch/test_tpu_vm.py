@@ -1,11 +1,13 @@
 """Commands of `launch/tpu_vm.sh` and of the SkyPilot task, as a remote machine reads them."""
 
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 VM = ["--name=vm", "--zone=zone"]
@@ -37,6 +39,18 @@ def test_create_and_delete():
     arguments = ["--type=v5litepod-8", "--version=v2", "--spot", "--project=p"]
     assert printed("create", *VM, *arguments) == [[*GCLOUD, "create", "vm", *wanted, "--project=p"]]
     assert printed("delete", *VM) == [[*GCLOUD, "delete", "vm", "--quiet", "--zone=zone"]]
+
+
+def test_install_goes_to_all_hosts():
+    archive, copy, unpack, install, data = printed("install", *VM, "--dataset=mnist")
+    assert archive[:4] == ["git", "-C", str(ROOT), "archive"] and archive[-1] == "HEAD"
+    assert copy[4] == "scp" and [copy[5]] == [
+        word.removeprefix("--output=") for word in archive if word.startswith("--output=")
+    ]
+    for command in (copy, unpack, install, data):
+        assert command[:4] == GCLOUD and "--worker=all" in command
+    assert "uv pip install -e '.[tpu]'" in " ".join(install)
+    assert "-m launch.data --dataset='mnist' --data_dir=data" in " ".join(data)
 
 
 def test_fetch_copies_from_the_host_that_writes():
@@ -120,3 +134,61 @@ def test_run_compiles_for_the_machine_first_and_starts_nothing_that_does_not_fit
     refused = tpu_vm(*RUN, "--preflight=v5e:2x2", PATH=f"{tmp_path}:/usr/bin:/bin")
     assert refused.returncode == 2 and "nothing is started" in refused.stderr
     assert not (tmp_path / "started").exists()
+
+
+def _commands(task, script, **given):
+    """Returns the commands of a SkyPilot script, each as words: by a shell that only prints."""
+    printing = "curl() { :; }; sh() { :; }; cd() { :; }\n"
+    printing += 'python() { printf "%q " python "$@"; echo; }\n'
+    script = task[script].replace("~/.local/bin/uv", ":").replace(".venv/bin/python", "python")
+    environment = {"PATH": "/usr/bin:/bin"} | task["envs"] | given
+    shell = ["bash", "-c", printing + script]
+    printed = subprocess.run(shell, env=environment, capture_output=True, text=True, check=True)
+    return [shlex.split(line) for line in printed.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("dataset", ["", "mnist"])
+def test_skypilot_fetches_data_and_runs_the_sweep_in_the_bucket_or_a_group_a_job(dataset):
+    task, pool, group = (
+        yaml.safe_load((ROOT / "launch" / f"{name}.yaml").read_text())
+        for name in ("sky", "sky_pool", "sky_group")
+    )
+    data = ["--data_dir=data"] if dataset else []
+    fetched = [["python", "-m", "launch.data", f"--dataset={dataset}", *data]] if dataset else []
+    folders = ["--config=configs/quickstart.py", "--workdir=/runs/quickstart"]
+    assert _commands(task, "run", DATASET=dataset) == [
+        ["python", "-u", "-m", "launch.sweep", *folders, *data]
+    ]
+    assert _commands(group, "run", DATASET=dataset, SKYPILOT_JOB_RANK="7") == [
+        ["python", "-m", "launch.sweep", *folders, *data, "--record_only"],
+        ["python", "-u", "-m", "launch.groups", "--groups=7", folders[1], *data],
+    ]
+    # Jobs of a pool have neither setup nor files of their own, and its machines run nothing else.
+    assert not {"setup", "workdir", "file_mounts"} & set(group) and "run" not in pool
+    assert group["resources"]["accelerators"] == pool["resources"]["accelerators"]
+    assert pool["pool"]["workers"] > 1
+    for machine in (task, pool):
+        assert _commands(machine, "setup", DATASET=dataset) == fetched
+        assert "/runs" in machine["file_mounts"] and machine["resources"]["use_spot"]
+        assert f"\n{machine['envs']['EXTRA']} =\n" in (ROOT / "setup.cfg").read_text()
+    assert (ROOT / task["envs"]["CONFIG"]).exists()
+
+
+def test_the_pages_commands_of_skypilot_set_variables_that_the_files_have():
+    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching" / "clouds.md").read_text())
+    found = re.findall(r"^sky jobs .*?(launch/\w+\.yaml) (.*)$", page, re.MULTILINE)
+    assert {file for file, _ in found} == {f"launch/sky{n}.yaml" for n in ("", "_pool", "_group")}
+    for file, options in found:
+        known = yaml.safe_load((ROOT / file).read_text())["envs"]
+        names = re.findall(r"--env (\w+)=\S+", options)
+        assert names and set(names) <= set(known), file
+
+
+def test_the_pages_commands_of_the_vm_are_accepted():
+    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching" / "clouds.md").read_text())
+    found = dict.fromkeys(re.findall(r"^launch/tpu_vm\.sh .*$", page, re.MULTILINE))
+    (vm,) = set(re.findall(r"^vm=.*$", page, re.MULTILINE))
+    assert {line.split()[1] for line in found} == {"create", "install", "run", "fetch", "delete"}
+    for line in found:
+        ended = subprocess.run(["bash", "-c", f"{vm}\n{line} --dry_run"], cwd=ROOT, check=False)
+        assert ended.returncode == 0, line
