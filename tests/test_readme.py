@@ -165,7 +165,9 @@ def test_the_model_that_one_adds_is_found_by_name_and_runs(overlay, tmp_path):
 
 
 @pytest.mark.documents
-@pytest.mark.parametrize("page", sorted(p for p in PAGES if re.match("docs/(kernels|running\\.)", p)))
+@pytest.mark.parametrize(
+    "page", sorted(p for p in PAGES if re.match("docs/(kernels|running\\.)", p))
+)
 def test_a_page_of_instructions_runs(page):
     run_page(page)
 
