@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import ml_collections
 from absl import app, flags, logging
 
+from lsa_jax import program_cache
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError
 from lsa_jax.reporting import papers
 from lsa_jax.sweep import config_files
@@ -192,6 +193,8 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         try:
             if not configured:
                 _refuse_config()
+            if not flags.FLAGS.get_flag_value("distributed", False):
+                program_cache.keep_programs()
             return main()
         except InputError as error:
             _fail(describe(error))

@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import flags, logging
 
-from lsa_jax import user_files
+from lsa_jax import program_cache, user_files
 from lsa_jax.errors import InputError, NumericalError
 
 _USAGE = "lsa-jax diagnose FILE.py:NAME --data=FOLDER_OR_NPZ [--minutes=3] [--html=FILE]"
@@ -117,6 +117,7 @@ def _parse(argv: list[str]) -> list[str]:
 def run() -> None:
     """Runs the command; bad input costs one line and exit status 2."""
     logging.set_verbosity(logging.WARNING)
+    program_cache.keep_programs()
     try:
         _main(_parse(sys.argv))
     except (InputError, NumericalError, OSError) as error:
