@@ -236,4 +236,5 @@ EXPERIMENT = Experiment(
     # The seeds of a search share its programs; exact kernels run alone.
     varying=lambda config: ("seed",) if config.learner in SEARCHED else (),
     columns=_columns,
+    report_version=2,
 )
