@@ -254,7 +254,7 @@ def counts_in_words(claims: Sequence[Mapping[str, Any]]) -> str:
     count = Counter(claim["status"] for claim in claims)
     tested = sum(count[status] for status in _TESTED)
     if not claims:
-        return "No claims."
+        return "It makes no claims."
     shown = count["shown"]
     parts = [f"{shown} of {tested} claims hold{'s' * (shown == 1)}"] if tested else []
     parts += [f"{count[s]} {words[count[s] > 1]}" for s, words in _COUNTED.items() if count[s]]

@@ -96,7 +96,7 @@ def test_the_page_needs_nothing_from_elsewhere(page):
             ["measured", "shown", "measured"],
             "1 of 1 claims holds, 2 numbers without an expected value.",
         ),
-        ([], "No claims."),
+        ([], "It makes no claims."),
     ],
 )
 def test_a_number_without_a_range_counts_neither_for_nor_against(statuses, words):
