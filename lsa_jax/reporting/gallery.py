@@ -14,6 +14,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, papers, reproduction
 from lsa_jax.reporting.machine import cores, duration, kinds
 from lsa_jax.reporting.reproduction import Sweep
+from lsa_jax.reporting.write import counts_in_words
 
 MOST_BYTES = 7_000_000  # of all figures
 _FIGURES = (".svg", ".png")
@@ -96,9 +97,9 @@ class Item(NamedTuple):
 
     @property
     def status(self) -> str:
-        """How many of its claims are shown, in words."""
+        """How many of its claims hold, in words."""
         failed = f"; {self.sweep.reason}" if self.sweep.failed_runs else ""
-        return reproduction.counts(self.sweep.claims) + failed
+        return counts_in_words(self.sweep.claims).removesuffix(".") + failed
 
 
 def keep(gallery: Path, item: Item, folder: Path, results: bytes | None) -> None:

@@ -24,8 +24,7 @@ import pandas as pd
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError
 from lsa_jax.reporting import files, machine, papers
 from lsa_jax.reporting.machine import cores, duration
-from lsa_jax.reporting.report import STATUSES
-from lsa_jax.reporting.write import claims_table, markdown_table
+from lsa_jax.reporting.write import claims_table, counts_in_words, markdown_table
 
 NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
     *("not run", "started, not finished", "failed"),
@@ -231,25 +230,14 @@ def _machine(sweep: Sweep) -> str:
     )
 
 
-def counts(claims: list[dict[str, Any]]) -> str:
-    """Returns the numbers of claims by status, in words: first those shown, of all decided."""
-    count = collections.Counter(claim["status"] for claim in claims)
-    if not claims:
-        return "no claims"
-    decided = count["shown"] + count["not shown"]
-    words = [f"{count['shown']} of {decided} shown"] if decided else []
-    others = [status for status in STATUSES if status not in ("shown", "not shown")]
-    words += [f"{count[status]} {status}" for status in others if count[status]]
-    return ", ".join(words)
-
-
 def _overview(sweeps: list[Sweep]) -> str:
     rows = []
     for sweep in sweeps:
         done = sweep.status in FINISHED
         row = {"figure or table": f"[{sweep.item}]({sweep.name}/report.md)" if done else sweep.item}
         row |= {"configuration": f"`{sweep.config}`", "status": sweep.status}
-        rows.append(row | {"claims": counts(sweep.claims) if done else "", "cost": _cost(sweep)})
+        claims = counts_in_words(sweep.claims) if done else ""
+        rows.append(row | {"claims": claims, "cost": _cost(sweep)})
     return markdown_table(pd.DataFrame(rows))
 
 
@@ -277,8 +265,8 @@ def markdown(title: str, command: str, sweeps: list[Sweep]) -> str:
     parts = [
         f"# {title}",
         f"```\n{command}\n```",
-        f"{len(ran)} of {len(sweeps)} configurations are done, in {wall}; of their claims "
-        f"{counts(claims)}.",
+        f"{len(ran)} of {len(sweeps)} configurations are done, in {wall}. "
+        f"{counts_in_words(claims)}",
         *(f"Machine of {count} sweep(s): {machine}." for machine, count in machines.items()),
         _overview(sweeps),
         *(part for sweep in sweeps for part in _section(sweep)),

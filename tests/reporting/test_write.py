@@ -9,8 +9,7 @@ import pytest
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.reporting.reproduction import counts
-from lsa_jax.reporting.write import write_report
+from lsa_jax.reporting.write import counts_in_words, write_report
 
 RECORD = {
     "command": ["/somewhere/launch/sweep.py", "--config=configs/a.py", "--workdir=runs/a b"],
@@ -92,14 +91,16 @@ def test_the_page_needs_nothing_from_elsewhere(page):
 @pytest.mark.parametrize(
     ("statuses", "words"),
     [
-        (["shown", "not run", "not shown"], "1 of 2 shown, 1 not run"),
-        (["measured", "shown", "measured"], "1 of 1 shown, 2 measured"),
-        (["measured", "undecided"], "1 undecided, 1 measured"),
-        ([], "no claims"),
+        (["shown", "not run", "not shown"], "1 of 2 claims holds, 1 does not, 1 was not run."),
+        (
+            ["measured", "shown", "measured"],
+            "1 of 1 claims holds, 2 numbers without an expected value.",
+        ),
+        ([], "It makes no claims."),
     ],
 )
-def test_what_was_measured_counts_neither_as_shown_nor_as_not_shown(statuses, words):
-    assert counts([{"status": status} for status in statuses]) == words
+def test_a_number_without_a_range_counts_neither_for_nor_against(statuses, words):
+    assert counts_in_words([{"status": status} for status in statuses]) == words
 
 
 def test_an_interval_ends_where_its_number_does_and_one_that_is_not_there_stays_away():

@@ -104,8 +104,8 @@ def read_tasks(
         names: NAME of a file whose answers are a completion's first line, NAME:word where they are
             its first word, or `last_word`.
         data_dir: folder of the files.
-        tokenizer: of the networks' text.
-        held_out: windows of that text; inputs have their length.
+        tokenizer: of the networks' text, whose windows are `held_out`; inputs have their length.
+        held_out: windows of that text.
         examples: items of a task at most, the first ones.
         answer_tokens: room for a completion.
 

@@ -277,4 +277,5 @@ EXPERIMENT = Experiment(
     load=load,
     varying=("index", "block_size", "source", "strategy"),  # they share the shallow network
     columns=lambda config: {name.split(".")[-1]: config[name] for name in AXES[config.question]},
+    report_version=2,
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.growing import families
 from lsa_jax.experiments.growing.claims import (
     LOW_REGRET,
     PREDICTIVE,
@@ -16,20 +17,6 @@ from lsa_jax.experiments.growing.claims import (
     noise_claims,
     stacking_claims,
     strategies,
-)
-from lsa_jax.experiments.growing.families import (
-    DOWNSTREAM,
-    FAMILY,
-    MOST_UNEXPLAINED,
-    OPERATOR,
-    Family,
-    describe,
-    make_families,
-    rank_correlations,
-    recall,
-    relative_regret,
-    self_correlation,
-    strategy_costs,
 )
 from lsa_jax.experiments.growing.settings import sweep
 from lsa_jax.reporting import files
@@ -87,7 +74,7 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
 def _operator_parts(
     config: Config, fine: pd.DataFrame, results: pd.DataFrame, workdir: Path
 ) -> dict[str, Any]:
-    families = make_families(config, fine, workdir)
+    seeds = families.make_families(config, fine, workdir)
     note = (
         "Means over seeds ± their standard deviation. Every operator of a seed starts from the "
         "same shallow network and sees the same text in the same order. Fixed before the run: the "
@@ -97,15 +84,15 @@ def _operator_parts(
         f"it. Uninformative is a mean rank correlation below {UNINFORMATIVE}, predictive one above "
         f"{PREDICTIVE}, low a relative regret below {LOW_REGRET}. "
         "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
-        f"of ours, where they leave at most {MOST_UNEXPLAINED:g} of its variance. "
+        f"of ours, where they leave at most {families.MOST_UNEXPLAINED:g} of its variance. "
         "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
         "(decoder), 30 operators and one run of each."
     )
-    if not families:
+    if not seeds:
         return {"tables": [], "claims": [], "figures": {}, "notes": [note]}
-    numbers = pd.DataFrame([describe(config, family) for family in families])
-    costs = pd.concat([strategy_costs(config, family) for family in families])
-    order = fine.groupby([*SETTING, *OPERATOR])["final_loss"].transform("mean")
+    numbers = pd.DataFrame([families.describe(config, family) for family in seeds])
+    costs = pd.concat([families.strategy_costs(config, family) for family in seeds])
+    order = fine.groupby([*SETTING, *families.OPERATOR])["final_loss"].transform("mean")
     best_first = fine.assign(order=order).sort_values([*SETTING, "order"], kind="stable")
     return {
         "tables": [
@@ -114,32 +101,18 @@ def _operator_parts(
                 table_of_means(numbers, SETTING, _NUMBERS),
             ),
             ("Costs of each strategy", strategy_table(config, costs)),
-            ("Operators", table_of_means(best_first, [*SETTING, *OPERATOR], _LOSSES)),
+            ("Operators", table_of_means(best_first, [*SETTING, *families.OPERATOR], _LOSSES)),
         ],
-        "claims": _decided(config, results, costs.merge(numbers, on=FAMILY)),
-        "figures": _figures(config, families),
-        "extra_tables": {"families": numbers, "strategies": costs, "curves": _curves(families)},
+        "claims": _decided(config, results, costs.merge(numbers, on=families.FAMILY)),
+        "figures": _figures(config, seeds),
+        "extra_tables": {"families": numbers, "strategies": costs},
         "notes": [note],
     }
 
 
-def _curves(families: list[Family]) -> pd.DataFrame:
-    """Returns a row an operator and step: its loss, and its smoothed loss."""
-    parts = [
-        pd.DataFrame(
-            family.settings
-            | operator._asdict()
-            | {"step": family.steps, "loss": family.raw[:, i], "smoothed": family.smoothed[:, i]}
-        )
-        for family in families
-        for i, operator in enumerate(family.operators)
-    ]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _decided(config: Config, results: pd.DataFrame, families: pd.DataFrame) -> list[Row]:
+def _decided(config: Config, results: pd.DataFrame, costs: pd.DataFrame) -> list[Row]:
     """Decides the claims on operators: of families, and of single points for their noise."""
-    rows = decide_all(family_claims(config), Runs.of(sweep(config), families))
+    rows = decide_all(family_claims(config), Runs.of(sweep(config), costs))
     # Operators stand in for the test examples of a correlation.
     rows = [row._replace(note=row.note.replace("test examples", "operators")) for row in rows]
     return rows + decide_all(noise_claims(config), Runs.of(sweep(config), results))
@@ -172,8 +145,10 @@ def _stacking_parts(
 def strategy_table(config: Config, costs: pd.DataFrame) -> pd.DataFrame:
     """Returns losses and regrets of each strategy: tables 5.1 and 5.2, and C.1 in percent."""
     names = strategies(config)
-    tasks = [n.removeprefix(DOWNSTREAM) for n in costs if n.startswith(DOWNSTREAM)]
-    percent = {f"{task} %": 100 * costs[f"{DOWNSTREAM}{task}"] for task in tasks}
+    tasks = [
+        n.removeprefix(families.DOWNSTREAM) for n in costs if n.startswith(families.DOWNSTREAM)
+    ]
+    percent = {f"{task} %": 100 * costs[f"{families.DOWNSTREAM}{task}"] for task in tasks}
     columns = _REGRETS | {name: name for name in percent}
     table = table_of_means(costs.assign(**percent), [*SETTING, "strategy"], columns)
     for task in set(tasks) & {*DOWNSTREAM_ACCURACY}:
@@ -182,95 +157,72 @@ def strategy_table(config: Config, costs: pd.DataFrame) -> pd.DataFrame:
     return table.replace({"strategy": names})
 
 
-def _figures(config: Config, families: list[Family]) -> dict[str, partial]:
-    """Returns the figures of each network and schedule, and of both schedules where there are."""
-    own: dict[tuple, list[Family]] = {}
-    for family in families:
+def _figures(config: Config, seeds: list[families.Family]) -> dict[str, partial]:
+    """Returns the figures of each network and schedule."""
+    own: dict[tuple, list[families.Family]] = {}
+    for family in seeds:
         own.setdefault(tuple(family.settings.values())[:2], []).append(family)
-    drawn = {}
-    for (kind, schedule), found in own.items():
-        drawn[f"panels_{kind}_{schedule}"] = partial(_draw_panels, config, found)
-        drawn[f"scatter_{kind}_{schedule}"] = partial(_draw_scatter, config, found)
-    if len({schedule for _, schedule in own}) == 2:
-        drawn["contrast"] = partial(_draw_contrast, config, own)
-    return drawn
+    return {
+        f"{name}_{kind}_{schedule}": partial(draw, config, found)
+        for (kind, schedule), found in own.items()
+        for name, draw in (("panels", _draw_panels), ("scatter", _draw_scatter))
+    }
 
 
-def _dense(config: Config, families: list[Family]) -> tuple[np.ndarray, list[tuple]]:
-    """Returns the closely watched steps; by family its smoothed losses there, and final ones."""
-    inside = families[0].steps <= config.dense_steps
-    return families[0].steps[inside], [(one.smoothed[inside], one.final) for one in families]
-
-
-def _draw_quality(
-    axes: Any, config: Config, families: list[Family], color: str, label: str
-) -> None:
-    """Draws rank correlations with the final loss, and relative regrets, in bands over seeds."""
-    steps, losses = _dense(config, families)
-    correlations = [rank_correlations(*pair) for pair in losses]
-    regrets = [relative_regret(final)[early.argmin(axis=1)] for early, final in losses]
-    for axis, curves, least in zip(axes, (correlations, regrets), (-1.05, -0.05), strict=True):
-        places = pd.Series(np.tile(steps, len(families)))
-        draw_mean(axis, pd.Series(np.concatenate(curves)), places, color=color, label=label)
-        axis.plot(steps, np.transpose(curves), color=color, lw=0.4, alpha=0.4)
-        axis.set(ylim=(least, 1.05), xlabel="steps after growing")
-    axes[0].set(title="Spearman with the final loss")
-    axes[1].set(title="relative regret")
-    axes[0].axhline(0, color="black", lw=0.6)
-
-
-def _draw_panels(config: Config, families: list[Family]) -> Any:
+def _draw_panels(config: Config, seeds: list[families.Family]) -> Any:
     """Draws the four panels of figure 5.3 over the seeds of one network and schedule."""
-    figure, axes = subplots(2, 2, 4.5, 3.8)
-    steps, losses = _dense(config, families)
-    heat = np.mean([self_correlation(rows) for rows, _ in losses], axis=0)
+    figure, ((heat, spearman), (recalls, regrets)) = subplots(2, 2, 4.5, 3.8)
+    inside = seeds[0].steps <= config.dense_steps
+    steps, losses = seeds[0].steps[inside], [(f.smoothed[inside], f.final) for f in seeds]
+    mean = np.mean([families.self_correlation(rows) for rows, _ in losses], axis=0)
     places = [*steps, 2 * steps[-1] - steps[-2]]
-    image = axes[0, 0].pcolormesh(places, places, heat, cmap="RdBu_r", vmin=-1, vmax=1)
-    figure.colorbar(image, ax=axes[0, 0], shrink=0.85)
-    for family in families:
-        change = describe(config, family)["transition"]
-        axes[0, 0].axvline(change, color="black", lw=0.8, ls=":")
-    axes[0, 0].set(title="Spearman of two steps (dotted: clear phases change)", ylabel="step")
-    axes[0, 0].set_aspect("equal")
-    _draw_quality(axes[:, 1], config, families, PALETTE[0], "mean over seeds")
+    image = heat.pcolormesh(places, places, mean, cmap="RdBu_r", vmin=-1, vmax=1)
+    figure.colorbar(image, ax=heat, shrink=0.85)
+    for family in seeds:
+        heat.axvline(families.describe(config, family)["transition"], color="black", lw=0.8, ls=":")
+    heat.set(title="Spearman of two steps (dotted: clear phases change)", ylabel="step")
+    heat.set_aspect("equal")
     for k, color in zip((1, 2, 3), PALETTE, strict=False):
-        recalls = np.mean([recall(*pair, k) for pair in losses], axis=0)
-        axes[1, 0].plot(steps, recalls, color=color, label=f"k = {k}")
-    axes[1, 0].set(title="recall@k, share of seeds", ylim=(-0.05, 1.05))
-    axes[1, 0].legend(frameon=False)
-    for axis in axes[:, 0]:
+        found = np.mean([families.recall(*pair, k) for pair in losses], axis=0)
+        recalls.plot(steps, found, color=color, label=f"k = {k}")
+    recalls.set(title="recall@k, share of seeds", ylim=(-0.05, 1.05))
+    recalls.legend(frameon=False)
+    of_best = [families.relative_regret(final)[rows.argmin(axis=1)] for rows, final in losses]
+    for axis, title, curves, least in (
+        (
+            spearman,
+            "Spearman with the final loss",
+            [families.rank_correlations(*p) for p in losses],
+            -1,
+        ),
+        (regrets, "relative regret", of_best, 0),
+    ):
+        at = pd.Series(np.tile(steps, len(seeds)))
+        draw_mean(axis, pd.Series(np.concatenate(curves)), at, color=PALETTE[0])
+        axis.plot(steps, np.transpose(curves), color=PALETTE[0], lw=0.4, alpha=0.4)
+        axis.set(title=title, ylim=(least - 0.05, 1.05))
+    for axis in (heat, spearman, recalls, regrets):
         axis.set(xlabel="steps after growing")
-    figure.suptitle("{kind}, {schedule} learning rate".format(**families[0].settings))
+    figure.suptitle("{kind}, {schedule} learning rate".format(**seeds[0].settings))
     return figure
 
 
-def _draw_scatter(config: Config, families: list[Family]) -> Any:
+def _draw_scatter(config: Config, seeds: list[families.Family]) -> Any:
     """Draws figure 5.2: the final loss against the one on growing and the one after k steps."""
     early = {"on growing": "initial", f"after {config.lag_steps} steps": "lag"}
     points = pd.concat(
         family.results.assign(lag=family.lag, initial=family.raw[0], final=family.final)
-        for family in families
+        for family in seeds
     )
     figure, axes = subplots(1, 2, 4.5, 3.8)
     for axis, (when, name) in zip(axes[0], early.items(), strict=True):
         style = {"ls": "", "marker": "o", "markersize": 4}
         draw_series(axis, points, name, "final", "source", each="seed", **style)
-        mean = np.mean([describe(config, family)[f"{name}_spearman"] for family in families])
+        mean = np.mean([families.describe(config, family)[f"{name}_spearman"] for family in seeds])
         axis.set(xlabel=f"loss {when}", title=f"mean Spearman {mean:.2f}")
     axes[0, 0].set(ylabel="final loss")
     axes[0, 0].legend(frameon=False, fontsize="x-small")
-    figure.suptitle("{kind}, {schedule} learning rate".format(**families[0].settings))
-    return figure
-
-
-def _draw_contrast(config: Config, own: dict[tuple, list[Family]]) -> Any:
-    """Draws rank correlation and relative regret under a constant and under a decaying rate."""
-    kinds = list(dict.fromkeys(kind for kind, _ in own))
-    figure, axes = subplots(2, len(kinds), 4.8, 3.2)
-    for (kind, schedule), families in own.items():
-        column, color = axes[:, kinds.index(kind)], PALETTE[schedule == "cosine"]
-        _draw_quality(column, config, families, color, f"{kind}, {schedule} rate")
-        column[0].legend(frameon=False)
+    figure.suptitle("{kind}, {schedule} learning rate".format(**seeds[0].settings))
     return figure
 
 

@@ -22,19 +22,10 @@ from lsa_jax import backend, costs
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import text as texts
 from lsa_jax.experiments.growing.downstream import Task, read_tasks
-from lsa_jax.experiments.growing.objectives import (
-    TokenBatch,
-    make_objective,
-    num_sentinels,
-)
+from lsa_jax.experiments.growing.objectives import TokenBatch, make_objective, num_sentinels
 from lsa_jax.experiments.growing.settings import total_steps
 from lsa_jax.experiments.growing.text import Text
-from lsa_jax.experiments.growing.transformer import (
-    TRANSFORMERS,
-    Params,
-    Sizes,
-    Transformer,
-)
+from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Params, Sizes, Transformer
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.steps import NetworkState, Placement, Problem
 

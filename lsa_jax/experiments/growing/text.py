@@ -118,11 +118,7 @@ def train_vocabulary(
 ) -> "tokenizers.Tokenizer":
     """Trains a vocabulary whose first ids are the special tokens, then the sentinels.
 
-    Args:
-        pieces: the text.
-        kind: "wordpiece" (lower case, as BERT's) or "bytes" (pairs of bytes, joined).
-        vocabulary_size: the most tokens there may be.
-        num_sentinels: of span corruption.
+    It is "wordpiece" (lower case, as BERT's) or "bytes" (pairs of bytes, joined).
 
     Raises:
         InputError: the vocabulary is too small for its kind.

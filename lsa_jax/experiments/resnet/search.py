@@ -133,13 +133,10 @@ class Search:
         frozen: tuple[str, ...] = (),
         fetch: Callable | None = None,
     ) -> None:
-        """Prepares a search; programs are compiled when they are first used.
+        """Prepares a search of `(params, inputs) -> outputs [n, k]` by the squared error.
 
-        Args:
-            apply: `(params, inputs) -> outputs [n, k]`, trained by the squared error.
-            plan: of the search.
-            frozen: top-level entries of the parameters that are not trained.
-            fetch: as in `training.Source`; None takes rows of a `Dataset`.
+        `frozen` are top-level entries of the parameters that are not trained; `fetch` is as in
+        `training.Source`, and takes rows of a `Dataset` where it is None.
         """
         self._apply, self._plan, self._frozen = apply, plan, frozen
         options = {} if fetch is None else {"fetch": fetch}
@@ -251,11 +248,8 @@ class Search:
     ) -> None:
         """Trains and evaluates the candidates that are alive, some at a time.
 
-        Args:
-            now: is written into.
-            errors: [train and test, candidates], written into.
-            candidates: their learning rates and weight decays.
-            given: shared by all: both data sets, how many epochs, the key of the order.
+        `now` and `errors` [train and test, candidates] are written into; all candidates are given
+        both data sets, the number of epochs and the key of the order.
         """
         alive = np.flatnonzero(now.alive)
         count = replicas_at_once(len(alive))

@@ -32,16 +32,11 @@ def of_seeds(own: Runs, column: str, error: Callable[[int], float]) -> Sample:
 def by_cell(
     own: Runs, by: Sequence[str], *, column: str = "test_error", best: bool = False, chosen: int = 1
 ) -> dict[tuple, Sample]:
-    """Returns errors at several settings, on a logarithmic scale.
+    """Returns errors at several settings, such as widths, on a logarithmic scale.
 
-    One seed has the error due to its test examples, several seeds have Student's interval.
-
-    Args:
-        own: the runs.
-        by: columns of the settings, such as the width.
-        column: of the errors.
-        best: whether the best setting is of interest, a choice that Bonferroni's correction allows.
-        chosen: candidates; each seed uses the one with its least test error.
+    One seed has the error due to its test examples, several seeds have Student's interval. `best`
+    is whether the best setting is of interest, for which Bonferroni's correction allows; each seed
+    uses the best of `chosen` candidates.
     """
     groups, samples = list(own.finished.groupby(list(by), dropna=False)), {}
     tries = len(groups) if best else 1

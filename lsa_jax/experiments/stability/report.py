@@ -8,18 +8,8 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.stability.claims import (
-    ENOUGH_PAIRS,
-    make_claims,
-    path_claims,
-)
-from lsa_jax.experiments.stability.fits import (
-    CURVE,
-    DIFFERENCE,
-    SUBSAMPLED,
-    fall_table,
-    fit_all,
-)
+from lsa_jax.experiments.stability.claims import ENOUGH_PAIRS, make_claims, path_claims
+from lsa_jax.experiments.stability.fits import CURVE, DIFFERENCE, SUBSAMPLED, fall_table, fit_all
 from lsa_jax.experiments.stability.samples import MEASURES, QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step, sweep
 from lsa_jax.reporting import files

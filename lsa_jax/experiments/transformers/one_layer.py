@@ -57,13 +57,8 @@ def mean_loss_at_permutation(
     """Returns the loss where V = cP, from the n x n attention alone.
 
     There the logit of pi(s_i) is c times the attention to s_i, and the other L - n logits are 0, so
-    no array as long as the vocabulary is needed.
-
-    Args:
-        w: W.
-        scale: c.
-        sequences: of distinct tokens.
-        positions: of every token's label-determining token.
+    no array as long as the vocabulary is needed. Positions are those of every token's
+    label-determining token.
     """
     b, n = sequences.shape
     outputs = scale * attention(w, sequences)

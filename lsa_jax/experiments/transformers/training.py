@@ -103,8 +103,7 @@ def make_course(
     """Returns measures of how lazy or rich training is, of sequences' last tokens; None for none.
 
     All tokens of a sequence have n L outputs, whose derivatives would not fit into memory. Tokens
-    are in no order, so the last one stands for all. Starts are parameters [replicas, ...], labels
-    one array a replica, marks the steps at which the run stops, from the start on.
+    are in no order, so the last one stands for all.
     """
 
     def last_logits(params: Params, sequences: Array) -> Array:

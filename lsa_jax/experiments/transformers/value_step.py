@@ -13,10 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.experiments.transformers import sampler
-from lsa_jax.experiments.transformers.one_layer import (
-    mean_loss_at_uniform_attention,
-    one_layer,
-)
+from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention, one_layer
 from lsa_jax.experiments.transformers.training import make_course
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 

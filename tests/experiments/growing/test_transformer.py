@@ -7,11 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.experiments.growing.transformer import (
-    TRANSFORMERS,
-    Sizes,
-    decoder,
-)
+from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Sizes, decoder
 
 SIZES = Sizes(vocabulary_size=20, length=6, width=8, heads=2, hidden=12, init_std=0.3)
 

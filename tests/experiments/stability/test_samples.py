@@ -6,16 +6,7 @@ import pytest
 
 from lsa_jax.data import images
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.stability.samples import (
-    data_key,
-    draw_order,
-    draw_pair,
-    fetch_member,
-    load,
-    make_data,
-    pack,
-    summarize,
-)
+from lsa_jax.experiments.stability import samples
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +16,7 @@ def digits():
 
 @pytest.mark.parametrize("learner", ["logistic", "resnet"])
 def test_linear_models_have_rows_and_signs_and_networks_images_and_classes(make, digits, learner):
-    data = make_data(make(data__dataset="digits", learner=learner)[0], None)
+    data = samples.make_data(make(data__dataset="digits", learner=learner)[0], None)
     labels = np.concatenate([digits.train.targets, digits.test.targets])
     inputs = np.concatenate([digits.train.inputs, digits.test.inputs])
     assert data.num_train == len(digits.train.targets)
@@ -35,14 +26,16 @@ def test_linear_models_have_rows_and_signs_and_networks_images_and_classes(make,
     else:
         np.testing.assert_array_equal(data.pool.targets, np.eye(10)[labels])
         assert data.pool.inputs.shape == inputs.shape
-        small = make_data(make(data__dataset="digits", data__size=4, learner=learner)[0], None)
+        small = samples.make_data(
+            make(data__dataset="digits", data__size=4, learner=learner)[0], None
+        )
         assert small.pool.inputs.shape[1:] == (4, 4, 1)
 
 
 def test_test_examples_are_drawn_by_their_seed_and_the_training_pool_stays(make, digits):
     def drawn(seed, count=20):
         fields = {"data.dataset": "digits", "data.num_test": count, "data.test_seed": seed}
-        return make_data(make(**fields)[0], None)
+        return samples.make_data(make(**fields)[0], None)
 
     one, other, everything = drawn(0), drawn(1), drawn(0, None).pool
     split, most = one.num_train, len(digits.test.targets)
@@ -58,37 +51,37 @@ def test_test_examples_are_drawn_by_their_seed_and_the_training_pool_stays(make,
 def test_each_data_set_is_read_once_and_too_large_a_sample_is_refused(make, digits):
     count = len(digits.train.targets)
     points = make(data__dataset="digits", sweep__m=(12, count))[1]
-    assert {data_key(point.config) for point in points} == {*load(points, None)}
+    assert {samples.data_key(point.config) for point in points} == {*samples.load(points, None)}
     both = make(data__dataset="digits", sweep__learner=("logistic", "resnet"))[1]
-    assert len(load(both, None)) == 2  # rows of pixels and images
+    assert len(samples.load(both, None)) == 2  # rows of pixels and images
     with pytest.raises(InputError):
-        load(make(data__dataset="digits", sweep__m=(count + 1,))[1], None)
+        samples.load(make(data__dataset="digits", sweep__m=(count + 1,))[1], None)
 
 
 def test_only_images_that_came_from_bytes_are_packed():
     pixels = np.random.default_rng(0).integers(0, 256, (3, 4, 4, 1)).astype(np.float32) / 255
-    packed = pack(pixels)
+    packed = samples.pack(pixels)
     assert packed.dtype == np.uint8
     np.testing.assert_array_equal(packed.astype(np.float32) / 255, pixels)
-    assert pack(pixels * 0.7).dtype == np.float32
+    assert samples.pack(pixels * 0.7).dtype == np.float32
 
 
 def test_samples_differ_in_one_position_and_repeat_nothing():
-    pair = draw_pair(3, 20, 7, num_train=25, num_test=10, perturbation="swap")
-    first, second = (np.asarray(fetch_member(pair, which)[0]) for which in (0, 1))
+    pair = samples.draw_pair(3, 20, 7, num_train=25, num_test=10, perturbation="swap")
+    first, second = (np.asarray(samples.fetch_member(pair, which)[0]) for which in (0, 1))
     assert len(set(first.tolist())) == 20 and first.max() < 25
     (where,) = np.flatnonzero(first != second)[None]
     assert where == [pair.position] and 25 <= second[where] < 35
-    removal = draw_pair(3, 20, 7, num_train=25, num_test=10, perturbation="removal")
+    removal = samples.draw_pair(3, 20, 7, num_train=25, num_test=10, perturbation="removal")
     assert (removal.sample == pair.sample).all() and removal.position == pair.position
-    weights = np.asarray(fetch_member(removal, 1)[1])
-    assert weights[where] == 0 and weights.sum() == 19 and fetch_member(removal, 0)[1].all()
+    weights = np.asarray(samples.fetch_member(removal, 1)[1])
+    assert weights[where] == 0 and weights.sum() == 19 and samples.fetch_member(removal, 0)[1].all()
 
 
 def test_positions_and_test_examples_are_uniform_over_the_pairs():
     m, num_test, count = 3, 4, 300
     sizes = {"num_train": 20, "num_test": num_test, "perturbation": "swap"}
-    pairs = [draw_pair(0, m, number, **sizes) for number in range(count)]
+    pairs = [samples.draw_pair(0, m, number, **sizes) for number in range(count)]
     positions = np.bincount([int(pair.position) for pair in pairs], minlength=m)
     examples = np.bincount([int(pair.rows[1]) - 20 for pair in pairs], minlength=num_test)
     for found, size in ((positions, m), (examples, num_test)):
@@ -98,12 +91,12 @@ def test_positions_and_test_examples_are_uniform_over_the_pairs():
 
 
 def test_every_epoch_meets_every_position_once_wherever_a_block_begins():
-    order = np.asarray(draw_order(0, 12, 5, jnp.int32(0), 12))
+    order = np.asarray(samples.draw_order(0, 12, 5, jnp.int32(0), 12))
     epochs = order.reshape(-1, 12)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(12), (5, 1)))
     assert (epochs[0] != epochs[1]).any()
     for first, count in ((7, 5), (2, 2), (4, 1), (11, 1)):  # also across the end of an epoch
-        block = draw_order(0, 12, 5, jnp.int32(first), count)
+        block = samples.draw_order(0, 12, 5, jnp.int32(first), count)
         np.testing.assert_array_equal(block, order[first : first + count])
 
 
@@ -114,7 +107,7 @@ def test_quantities_of_a_pair_are_those_of_the_first_model_and_of_their_differen
     losses[1, 2] += 4  # the largest difference is one where the second model is worse
     wrong = np.array([[1, 1, 1, 0, 0], [0, 0, 1, 0, 0]], bool)
     train_wrong = np.array([0, 1, 0], bool)
-    found = summarize(
+    found = samples.summarize(
         {"matrix": jnp.float32(matrix), "bias": jnp.float32(bias)},
         (jnp.float32(losses), jnp.asarray(wrong)),
         (jnp.float32(train_losses), jnp.asarray(train_wrong)),

@@ -10,11 +10,7 @@ from small_sweeps import maker
 
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
-from lsa_jax.experiments.transformers.sampler import (
-    DecisionLists,
-    cyclic_lists,
-    random_lists,
-)
+from lsa_jax.experiments.transformers.sampler import DecisionLists, cyclic_lists, random_lists
 from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.experiments.transformers.theorems import (
     fixed_value_descent,

@@ -183,7 +183,7 @@ def epoch_claims(config: Config) -> list[Claim]:
     """Section 3: the base signal is learned first, the composite one not by kernels."""
 
     def missed(runs: Mapping[str, str], **stated: Any) -> Claim:
-        """Claims on the share that outputs miss, which has a correlation's error."""
+        """Returns a claim about the share that outputs miss, which has a correlation's error."""
 
         def statistic(every: Runs) -> Sample:
             return of_seeds(every.where(**runs), "composite_error", lambda n: 2 / n**0.5)

@@ -24,7 +24,7 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
     NETWORK_LEARNERS,
     SEARCHED,
 )
-from lsa_jax.experiments.resnet.search import Grid, Plan, Search, SearchResult, make_grid
+from lsa_jax.experiments.resnet.search import Grid, Plan, Search, make_grid
 from lsa_jax.experiments.resnet.shallow import first_features
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
@@ -58,37 +58,6 @@ def make_plan(config: ml_collections.ConfigDict) -> Plan:
     mean_square = tasks.num_outputs(config) * (config.beta**2 + config.alpha**2)
     rungs = zip(config.search.rung_epochs, _setting(config, "rung_keep"), strict=True)
     return Plan.of(config, dict(rungs), config.search.hopeless * mean_square)
-
-
-def _history(found: SearchResult, grid: Grid) -> list[dict[str, Any]]:
-    """Returns one row for each evaluation of every candidate that reached it."""
-    return [
-        {
-            "epoch": epoch,
-            **{name: values[candidate].item() for name, values in grid.items()},
-            "train_error": found.train_error[place, candidate].item(),
-            "test_error": found.test_error[place, candidate].item(),
-            "best": bool(candidate == found.best),
-        }
-        for place, epoch in enumerate(found.epochs)
-        for candidate in np.flatnonzero(found.trained >= epoch)
-    ]
-
-
-def _outcome(
-    config: ml_collections.ConfigDict, found: SearchResult, history: list[dict[str, Any]]
-) -> Outcome:
-    """Returns a search's outcome: the winner's last row, or a failure."""
-    if found.best is None:
-        message = f"none of {len(found.trained)} candidates reached epoch {config.epochs}"
-        return Outcome({}, history, "failed", f"{message}; lower the rates in config.search")
-    (last,) = (row for row in history if row["best"] and row["epoch"] == config.epochs)
-    metrics = {
-        "candidates": len(found.trained),
-        "candidates_finished": int(np.sum(found.trained == config.epochs)),
-    }
-    names = ("test_error", "train_error", "learning_rate", "weight_decay")
-    return Outcome({name: last[name] for name in names} | metrics, history)
 
 
 def share_missed(outputs: Float[Array, "n k"], signal: Float[Array, "n k"]) -> Float[Array, ""]:
@@ -180,37 +149,54 @@ def _watched(
     return outcome._replace(metrics=outcome.metrics | learned | last, history=rows)
 
 
-def _run_searches(
-    group: list[Point], directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
-    config = group[0].config
-    search, grid = make_search(config, make_plan(config)), candidates(config)
-    found_outcomes = []
+def _search(
+    search: Search,
+    config: ml_collections.ConfigDict,
+    directory: Path,
+    progress: Callable[[float], None],
+) -> Outcome:
+    """Searches for one seed: the winner's last row, and a row an evaluation of each candidate."""
+    task, grid = tasks.make_task(config), candidates(config)
+    start, train, test = tasks.make_training(config, task)
     # Features and kernels of the other learners stay as they are.
     measured = config.learner in NETWORK_LEARNERS
-    measuring = Measuring(config.measures, config.measured_examples) if measured else NOTHING
-    for done, point in enumerate(group):
-        task = tasks.make_task(point.config)
-        start, train, test = tasks.make_training(point.config, task)
-        found = search.run(
-            tasks.order_key(point.config),
-            start,
-            train,
-            test,
-            grid,
-            checkpoint_dir=directory / SCRATCH / f"seed_{point.config.seed}",
-            progress=lambda part: progress((done + part) / len(group)),  # noqa: B023
-            measuring=measuring,
-        )
-        outcome = _outcome(point.config, found, _history(found, grid))
-        if outcome.status == "ok":
-            squares = np.asarray(search.distances(found, found.best, test))
-            kept = outcomes.of_errors(squares, np.asarray(task.test.targets))
-            (outcome,) = with_test([outcome._replace(outcomes=kept)], task.test)
-            if config.question == "epochs":
-                outcome = _watched(point.config, task, outcome)
-        found_outcomes.append(with_course(outcome, found.measured, found.cost))
-    return found_outcomes
+    found = search.run(
+        tasks.order_key(config),
+        start,
+        train,
+        test,
+        grid,
+        checkpoint_dir=directory / SCRATCH / f"seed_{config.seed}",
+        progress=progress,
+        measuring=Measuring(config.measures, config.measured_examples) if measured else NOTHING,
+    )
+    history = [
+        {
+            "epoch": epoch,
+            **{name: values[candidate].item() for name, values in grid.items()},
+            "train_error": found.train_error[place, candidate].item(),
+            "test_error": found.test_error[place, candidate].item(),
+            "best": bool(candidate == found.best),
+        }
+        for place, epoch in enumerate(found.epochs)
+        for candidate in np.flatnonzero(found.trained >= epoch)
+    ]
+    if found.best is None:
+        message = f"none of {len(found.trained)} candidates reached epoch {config.epochs}"
+        outcome = Outcome({}, history, "failed", f"{message}; lower the rates in config.search")
+        return with_course(outcome, found.measured, found.cost)
+    last = [row for row in history if row["best"]][-1]
+    names = ("test_error", "train_error", "learning_rate", "weight_decay")
+    metrics = {name: last[name] for name in names} | {
+        "candidates": len(found.trained),
+        "candidates_finished": int(np.sum(found.trained == config.epochs)),
+    }
+    squares = np.asarray(search.distances(found, found.best, test))
+    kept = outcomes.of_errors(squares, np.asarray(task.test.targets))
+    (outcome,) = with_test([Outcome(metrics, history, outcomes=kept)], task.test)
+    if config.question == "epochs":
+        outcome = _watched(config, task, outcome)
+    return with_course(outcome, found.measured, found.cost)
 
 
 def run(
@@ -218,9 +204,18 @@ def run(
 ) -> list[Outcome]:
     """Searches for every seed of a group, or solves its kernel."""
     del data
-    if group[0].config.learner in SEARCHED:
-        return _run_searches(group, directory, progress)
-    return [run_exact(point.config) for point in group]
+    config = group[0].config
+    if config.learner not in SEARCHED:
+        return [run_exact(point.config) for point in group]
+    search = make_search(config, make_plan(config))
+
+    def of_seed(place: int) -> Outcome:
+        def share(part: float) -> None:
+            progress((place + part) / len(group))
+
+        return _search(search, group[place].config, directory, share)
+
+    return [of_seed(place) for place in range(len(group))]
 
 
 def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
@@ -236,4 +231,5 @@ EXPERIMENT = Experiment(
     # The seeds of a search share its programs; exact kernels run alone.
     varying=lambda config: ("seed",) if config.learner in SEARCHED else (),
     columns=_columns,
+    report_version=2,
 )

@@ -24,9 +24,6 @@ from lsa_jax.sweep.experiment import Outcome, with_test
 # Examples whose rows of a full kernel are computed at a time.
 _ROWS = 50
 
-# A fit's row of the history, and the squared errors of its predictions.
-Fit = tuple[dict[str, Any], np.ndarray]
-
 
 def gaussian_kernel(bandwidth: float) -> Callable[[Array, Array], Array]:
     """Returns exp(-|x - x'|^2 / (2 bandwidth^2 d)) of every pair."""
@@ -75,73 +72,60 @@ def full_ntk(
     return np.concatenate([np.asarray(rows(part)) for part in parts])
 
 
-def _solve(
-    gram: np.ndarray,
-    targets: np.ndarray,
-    gram_test: np.ndarray,
-    expected: np.ndarray,
-    config: ml_collections.ConfigDict,
-    bandwidth: float | None = None,
-) -> list[Fit]:
-    """Solves with every ridge; the error is infinite where a solve fails."""
-    fits = []
-    for ridge in config.ridges:
-        try:
-            fit = kernels.regress(gram, targets, gram_test, ridge=ridge)
-            squares = (fit.predictions - expected) ** 2
-        except NumericalError:  # too small a ridge for this kernel; a larger one is in the list
-            squares = np.full(expected.shape, np.inf)
-        error = float(np.sum(squares) / len(expected))
-        fits.append(({"ridge": ridge, "bandwidth": bandwidth, "test_error": error}, squares))
-    return fits
-
-
-def _fit(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask) -> list[Fit]:
-    """Solves with every kernel of a learner."""
+def _grams(
+    config: ml_collections.ConfigDict, task: tasks.HierarchicalTask
+) -> Iterator[tuple[float | None, np.ndarray, np.ndarray]]:
+    """Yields bandwidth and matrices of a learner's kernels, of training and of test examples."""
     train, test = task.train.inputs, task.test.inputs
-    targets, expected = np.asarray(task.train.targets), np.asarray(task.test.targets)
+    if config.learner == "ntk_exact":
+        apply, initial = tasks.make_network(config).apply, tasks.initial_params(config)
+        gram, gram_test = (
+            full_ntk(apply, initial, train, train),
+            full_ntk(apply, initial, test, train),
+        )
+        # Rounding leaves a kernel computed in parts not quite symmetric.
+        yield None, (gram + gram.T) / 2, gram_test
+        return
     if config.learner == "last_exact":
         initial = tasks.initial_params(config)
         train, test = (last_features(config.net, initial, x) for x in (train, test))
-    fits = []
     for bandwidth, kernel in _kernels(config):
-        gram, gram_test = kernels.gram(kernel, train), kernels.gram(kernel, test, train)
-        fits += _solve(gram, targets, gram_test, expected, config, bandwidth)
-    return fits
-
-
-def _fit_full(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask) -> list[Fit]:
-    """Solves the linearised network: the full kernel, on targets minus initial outputs."""
-    apply, initial = tasks.make_network(config).apply, tasks.initial_params(config)
-    (x, y), (x_test, y_test) = task.train, task.test
-    left, left_test = (
-        np.asarray((b - apply(initial, a)).reshape(-1, 1)) for a, b in ((x, y), (x_test, y_test))
-    )
-    gram, gram_test = full_ntk(apply, initial, x, x), full_ntk(apply, initial, x_test, x)
-    # Rounding leaves a kernel computed in parts not quite symmetric.
-    fits = _solve((gram + gram.T) / 2, left, gram_test, left_test, config)
-    # A row is one output here; errors are sums over an example's outputs.
-    return [
-        (row | {"test_error": row["test_error"] * y.shape[1]}, squares.reshape(y_test.shape))
-        for row, squares in fits
-    ]
+        yield bandwidth, kernels.gram(kernel, train), kernels.gram(kernel, test, train)
 
 
 def run_exact(config: ml_collections.ConfigDict) -> Outcome:
-    """Fits a kernel by regression and returns its least test error."""
+    """Fits a kernel by regression with every bandwidth and ridge; the least test error counts.
+
+    The full kernel solves the linearised network, on targets minus initial outputs; one of its rows
+    is one output of an example.
+    """
     task = tasks.make_task(config)
     if config.learner == "ntk_exact":
         few = Dataset(*(values[: config.num_exact_test] for values in task.test))
         task = task._replace(test=few)
-        fits = _fit_full(config, task)
+        apply, initial = tasks.make_network(config).apply, tasks.initial_params(config)
+        targets, expected = (
+            np.asarray((y - apply(initial, x)).reshape(-1, 1)) for x, y in (task.train, task.test)
+        )
     else:
-        fits = _fit(config, task)
-    rows = [row for row, _ in fits]
-    best, squares = min(fits, key=lambda fit: fit[0]["test_error"])
-    if not math.isfinite(best["test_error"]):
+        targets, expected = np.asarray(task.train.targets), np.asarray(task.test.targets)
+    rows, errors, count = [], [], len(task.test.inputs)
+    for bandwidth, gram, gram_test in _grams(config, task):
+        for ridge in config.ridges:
+            try:
+                predictions = kernels.regress(gram, targets, gram_test, ridge=ridge).predictions
+                squares = (predictions - expected) ** 2
+            except NumericalError:  # too small a ridge for this kernel; a larger one is in the list
+                squares = np.full(expected.shape, np.inf)
+            # A mean over rows; errors are sums over an example's outputs.
+            error = float(np.sum(squares) / len(expected)) * (len(expected) // count)
+            rows.append({"ridge": ridge, "bandwidth": bandwidth, "test_error": error})
+            errors.append(squares.reshape(count, -1).sum(axis=1))
+    place = int(np.argmin([row["test_error"] for row in rows]))
+    if not math.isfinite(rows[place]["test_error"]):
         message = "the kernel matrix is not positive definite with any of config.ridges"
         return Outcome({}, rows, "failed", f"{message}; add a larger one")
-    kept = outcomes.of_errors(squares.sum(axis=1), np.asarray(task.test.targets))
-    metrics = {name: value for name, value in best.items() if value is not None}
+    kept = outcomes.of_errors(errors[place], np.asarray(task.test.targets))
+    metrics = {name: value for name, value in rows[place].items() if value is not None}
     (outcome,) = with_test([Outcome(metrics, rows, outcomes=kept)], task.test)
     return outcome

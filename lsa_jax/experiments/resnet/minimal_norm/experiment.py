@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.resnet.minimal_norm.report import make_report
 from lsa_jax.experiments.resnet.minimal_norm.settings import DEGREE
-from lsa_jax.experiments.resnet.search import Grid, Plan, Search, SearchResult, make_grid
+from lsa_jax.experiments.resnet.search import Plan, Search, make_grid
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
@@ -160,23 +160,10 @@ def make_search(config: ml_collections.ConfigDict) -> Search:
     return Search(network, Plan.of(config, rungs, config.search.hopeless))
 
 
-def _rows(found: SearchResult, grid: Grid, epochs: int) -> dict[int, dict[str, Any]]:
-    """Returns one row for each candidate that reached the end with finite numbers."""
-    rows = {}
-    for candidate in np.flatnonzero(found.trained == epochs).tolist():
-        row = {name: values[candidate].item() for name, values in grid.items()}
-        row["train_error"] = found.train_error[-1, candidate].item()
-        row["test_error"] = found.test_error[-1, candidate].item()
-        row["relative_norm"] = relative_norm(found.params["w"][candidate])
-        if np.isfinite(list(row.values())).all():
-            rows[candidate] = row
-    return rows
-
-
 def _search(
     config: ml_collections.ConfigDict, directory: Path, progress: Callable[[float], None]
 ) -> Outcome:
-    """Trains every learning rate and weight decay, and measures errors and norm of each."""
+    """Trains all rates and decays; a row for each that reached the end with finite numbers."""
     search, shape = make_search(config), (config.d, config.width)
     grid = make_grid(config.search.learning_rates, config.search.weight_decays)
     test = draw_examples(_stream(config, _TEST), config.num_test, config.d)
@@ -190,7 +177,14 @@ def _search(
         progress=progress,
         measuring=Measuring(config.measures, config.measured_examples),
     )
-    rows, count = _rows(found, grid, config.epochs), len(found.trained)
+    rows, count = {}, len(found.trained)
+    for one in np.flatnonzero(found.trained == config.epochs).tolist():
+        row = {name: values[one].item() for name, values in grid.items()}
+        row["train_error"] = found.train_error[-1, one].item()
+        row["test_error"] = found.test_error[-1, one].item()
+        row["relative_norm"] = relative_norm(found.params["w"][one])
+        if np.isfinite(list(row.values())).all():
+            rows[one] = row
     if not rows:
         message = f"all {count} candidates diverged; lower config.search.learning_rates"
         return Outcome({}, [], "failed", message)
@@ -218,4 +212,5 @@ EXPERIMENT = Experiment(
     # All networks made by hand are one group; each search runs alone.
     varying=lambda config: tuple(config) if config.part == "construction" else (),
     columns=lambda config: {name: config[name] for name in ("part", "d", "num_train", "width")},
+    report_version=2,
 )
