@@ -234,6 +234,21 @@ def test_three_distractors_are_drawn_uniformly_and_independently(key):
         assert scipy.stats.chi2_contingency(table).pvalue > P_VALUE
 
 
+def test_distractors_keep_their_pixels_in_place(key):
+    composition = make("distractors", "random_corner")
+    pool = make_images(1, channels=3)
+    out = np.asarray(
+        compose(composition, key, np.full((9, 4, 4, 3), 7.0), np.arange(9), 0, noise=0.5, pool=pool)
+    )
+    for result in out:
+        cells = [result[r : r + 4, c : c + 4] for r in (0, 4) for c in (0, 4)]
+        image = [bool((cell == 7).all()) for cell in cells]
+        assert sum(image) == 1
+        for cell, is_image in zip(cells, image, strict=True):
+            if not is_image:
+                np.testing.assert_array_equal(cell, pool[0] / 2)
+
+
 # Mistakes.
 
 WRONG_COMPOSITION = [
