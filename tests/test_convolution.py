@@ -1,3 +1,5 @@
+"""Ways to convolve, and their derivatives, against loops and XLA's own convolution."""
+
 from functools import partial
 
 import jax

@@ -141,9 +141,6 @@ def test_noise_level_scales_what_is_drawn_and_moves_nothing(composition, key):
     np.testing.assert_array_equal(np.where(pasted, 9, one / 2), half)
 
 
-# Where the image goes.
-
-
 @pytest.mark.parametrize("composition", PAIRS, ids=name)
 def test_image_is_pasted_exactly_and_the_background_is_untouched_elsewhere(composition, key):
     images, pool = make_images(50), make_pool(composition)
@@ -179,9 +176,6 @@ def test_random_corner_is_uniform_over_the_four_corners(key):
     corners, counts = np.unique(where("random_corner", key), axis=0, return_counts=True)
     np.testing.assert_array_equal(corners, [[0, 0], [0, 4], [4, 0], [4, 4]])
     assert uniform(counts)
-
-
-# Backgrounds.
 
 
 def test_gaussian_background_has_the_stated_law(key):
@@ -248,8 +242,6 @@ def test_distractors_keep_their_pixels_in_place(key):
             if not is_image:
                 np.testing.assert_array_equal(cell, pool[0] / 2)
 
-
-# Mistakes.
 
 WRONG_COMPOSITION = [
     ((5, 4, "fixed_corner", "none"), "image_size"),

@@ -1,4 +1,4 @@
-"""Recipes of containers install extras of setup.cfg, with a syntax that their tools accept."""
+"""Recipes of containers install extras of setup.cfg."""
 
 import configparser
 import re

@@ -1,4 +1,4 @@
-"""A description and its two readings: against loops in numpy, and against Monte Carlo."""
+"""Networks against loops in numpy; one hidden layer's mean kernel is the infinite one."""
 
 from functools import partial
 
@@ -18,8 +18,6 @@ from lsa_jax.models import (
     network,
     wide_resnet,
 )
-
-# --- the finite reading -------------------------------------------------------------------------
 
 
 def conv_loops(x, weight, stride, padding):
@@ -129,9 +127,6 @@ def test_batch_split_over_devices_has_the_statistics_and_gradient_of_the_whole(k
     whole = jax.jit(partial(value_and_grad, build(None)))(x, targets)
     for ours, expected in zip(jax.tree.leaves(split), jax.tree.leaves(whole), strict=True):
         np.testing.assert_allclose(ours[0], expected, rtol=1e-3, atol=1e-4)
-
-
-# --- the infinite reading -----------------------------------------------------------------------
 
 
 def empirical_ntk(model, params, x):

@@ -1,4 +1,4 @@
-"""A sweep's folder tells how far the sweep is, to whoever reads it while it runs."""
+"""Time left and progress of a sweep, read from its folder while it runs."""
 
 import importlib.util
 import json

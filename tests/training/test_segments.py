@@ -79,9 +79,6 @@ def test_a_save_removes_earlier_steps_and_nothing_else(tmp_path):
         checkpoints.restore(tmp_path, {"w": np.zeros(3, int)})
 
 
-# --- evaluations ---------------------------------------------------------------------------------
-
-
 class Walk(NamedTuple):
     params: Any
     step: Any
@@ -122,8 +119,6 @@ def test_evaluations_and_measures_are_those_after_the_steps_of_each_replica():
     assert [row["step"] for row in runs.history(0)] == [0, 1]
     assert [row["size"] for row in runs.history(1)] == [3, 6, 24, 48, 384]
 
-
-# --- identities ----------------------------------------------------------------------------------
 
 INPUTS = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
 DATA = Dataset(INPUTS, np.eye(3, dtype=np.float32)[np.arange(12) % 3])

@@ -56,9 +56,6 @@ def test_empirical_ntk_equals_the_product_of_jacobians(key, params, method):
     np.testing.assert_allclose(ntk(params, x1, x2), mean, rtol=1e-4, atol=1e-4)
 
 
-# --- random functions of parameters, in float64 ---------------------------------------------------
-
-
 @st.composite
 def functions(draw):
     """Returns a function of parameters, and these: layers as they occur, and other uses."""

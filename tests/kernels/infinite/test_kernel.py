@@ -1,4 +1,4 @@
-"""Infinite-width kernels against closed forms, steps against quadrature, and refused calls."""
+"""Infinite-width kernels against closed forms, and refused calls."""
 
 import jax
 import jax.numpy as jnp

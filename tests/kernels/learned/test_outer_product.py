@@ -1,4 +1,4 @@
-"""Gradients of kernel predictors against closed forms, autodiff in float64 and differences."""
+"""Gradients of kernel predictors against closed forms and autodiff in float64."""
 
 import dataclasses
 import functools

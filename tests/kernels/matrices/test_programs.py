@@ -1,4 +1,4 @@
-"""Tiles: the chosen program and its memory, prepared blocks, rounds, and their places."""
+"""Tiles of kernels in two stages: memory, blocks that are prepared once, refused arguments."""
 
 import functools
 
@@ -21,9 +21,6 @@ def _points(n, numbers=3):
     return np.random.default_rng(n).normal(size=(n, numbers)).astype(np.float32)
 
 
-# --- programs -----------------------------------------------------------------------------------
-
-
 def _compiled(stages, n1, n2, numbers=3):
     x1, x2 = _points(n1, numbers), _points(n2, numbers)
     return programs.compile_tile(stages, x1, x2, np.dtype(np.float32), (n1, n2))
@@ -39,9 +36,6 @@ def test_a_tile_holds_both_sides_and_its_result_or_the_larger_stage():
     program = _compiled(Stages(lambda x: x[:, :1], lambda f1, f2: f1 @ f2.T), 5, 8, wide)
     least = 4 * 8 * wide  # of the longer side's examples
     assert program.held == (4 * 5, 4 * 8) and least <= program.memory <= 1.1 * least
-
-
-# --- prepared blocks ----------------------------------------------------------------------------
 
 
 def _features(x):
@@ -74,9 +68,6 @@ def test_the_matrix_is_that_of_the_function_whatever_there_is_room_for(blocks, d
         expected = STAGED(*pair[:1], pair[-1])
         np.testing.assert_array_equal(expected, _function(*pair[:1], pair[-1]))
         np.testing.assert_allclose(matrix, expected, rtol=1e-4, atol=1e-5)
-
-
-# --- kernels of networks in stages ---------------------------------------------------------------
 
 
 @pytest.fixture
