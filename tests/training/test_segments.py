@@ -49,11 +49,6 @@ def test_a_killed_run_does_again_only_what_was_not_saved(tmp_path, every, again)
         assert trained == again
 
 
-def test_a_run_ends_where_no_replica_is_going():
-    found = doubled(Checkpoints(), going=lambda state, segment: bool(state[0] < 4))
-    assert found == (4.0, [2.0, 4.0, 0.0], 2)
-
-
 def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
     doubled(Checkpoints(tmp_path), identity=lambda: {"data": 1})
     with pytest.raises(InputError, match="of other data"):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lsa_jax import models
-from lsa_jax.errors import InputError
 from lsa_jax.kernels import Workers, finite_kernel, gram
 from lsa_jax.kernels.matrices import programs
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages, stages_of
@@ -91,19 +90,3 @@ def test_settings_of_a_staged_kernel_keep_its_stages(network, get):
     assert stages_of(finite, example).between is finite.stages(example).between
     diagonal = functools.partial(finite, diagonal=True)
     assert stages_of(diagonal, example).between is diagonal
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_gram_refuses_arguments_that_the_kernels_refuse(network):
-    model, params, images = network
-
-    def refuse(shape):
-        raise InputError(f"{shape[-1]} channels")
-
-    for kernel, words in [
-        (finite_kernel(lambda p, x: model.apply(p, x)[:, 0], params), r"into \(1,\)"),
-        (finite_kernel(model.apply, params, method="magic"), "method is 'magic'"),
-        (model.kernel.checked(refuse), "2 channels"),
-    ]:
-        with pytest.raises(InputError, match=words):
-            gram(kernel, images)
