@@ -171,6 +171,10 @@ def test_masks_are_drawn_in_training_alone(name):
     np.testing.assert_allclose(zero.mean(0), 0.5, atol=5 * 0.5 / 400**0.5)
 
 
+def an_nnx_norm(rngs):
+    return nnx.BatchNorm(6, use_scale=False, use_bias=False, momentum=0.9, rngs=rngs)
+
+
 def norm_over(axis):
     given = {"mode": "batch", "momentum": 0.9, "channelwise_affine": False}
     return lambda key: equinox.nn.BatchNorm(6, axis, **given)
