@@ -195,9 +195,7 @@ NORMALISED = {
     "linen": lambda: of_linen(linen_norm),
     "nnx": lambda: of_nnx(
         lambda self, x: self.dense(self.norm(x)),
-        norm=lambda rngs: nnx.BatchNorm(
-            6, use_scale=False, use_bias=False, momentum=0.9, rngs=rngs
-        ),
+        norm=an_nnx_norm,
         dense=an_nnx,
     ),
     "equinox": lambda: of_equinox(equinox_norm, norm=norm_over("batch"), dense=an_equinox),
