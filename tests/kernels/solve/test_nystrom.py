@@ -111,11 +111,8 @@ def test_wrong_arguments_are_refused_before_work(given):
     x, targets, test = given
     stream = Stream.of(x, targets)
     for error, call in [
-        (InputError, lambda: regress_nystrom(rbf, x[:0], stream, test, ridge=1)),
-        (InputError, lambda: regress_nystrom(rbf, x[:5, :2], stream, test[:, :2], ridge=1)),
         (InputError, lambda: regress_nystrom(rbf, x[:5], stream, test, ridge=-1)),
         (InputError, lambda: Stream.of(x, targets, 0)),
-        (InputError, lambda: Stream.of(x, targets[:5])),
         (
             NumericalError,  # more centres than examples
             lambda: regress_nystrom(rbf, x[:3], Stream.of(x[:2], targets[:2]), test, ridge=0),
