@@ -81,7 +81,7 @@ assert "lsa_jax" not in sys.modules  # it would go unchecked
 
 # Files of half a minute and more that come late by name. Begun last, one of them would leave the
 # other worker with nothing to do.
-_LONG = {"test_loop.py", "test_models.py", "test_network.py", "test_notebooks.py", "test_readme.py"}
+_LONG = {"test_kinds_of_input.py", "test_loop.py", "test_readme.py", "test_run.py"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,29 +3,11 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from lsa_jax.models import (
-    ABRelu,
-    Abs,
-    AvgPool,
-    Concat,
-    Conv,
-    Dense,
-    Erf,
-    Flatten,
-    Gelu,
-    GlobalAvgPool,
-    GlobalSumPool,
-    LayerNorm,
-    LeakyRelu,
-    Relu,
-    Residual,
-    Sin,
-    SumPool,
-)
+from lsa_jax import models
 
 NONLINEARITIES = (
-    *(Relu(), LeakyRelu(0.3), ABRelu(-0.3, 1.7), Abs()),
-    *(Erf(), Gelu(), Sin(0.8, 1.1, 0.4)),
+    *(models.Relu(), models.LeakyRelu(0.3), models.ABRelu(-0.3, 1.7), models.Abs()),
+    *(models.Erf(), models.Gelu(), models.Sin(0.8, 1.1, 0.4)),
 )
 
 
@@ -57,8 +39,8 @@ def stacks(draw, width=3):
 
     def affine(*, same=False):
         if not sides or draw(st.integers(0, 3)) == 0:
-            return Dense(width, **scales())
-        return Conv(width, *(((3, 2), (1, 1), "SAME") if same else windows()), **scales())
+            return models.Dense(width, **scales())
+        return models.Conv(width, *(((3, 2), (1, 1), "SAME") if same else windows()), **scales())
 
     def nonlinearity():
         return draw(st.sampled_from(NONLINEARITIES))
@@ -67,19 +49,23 @@ def stacks(draw, width=3):
     for _ in range(draw(st.integers(0, 2))):
         kind = draw(st.sampled_from(["plain", "norm", "residual", "side by side", "pool"]))
         if kind == "residual":
-            shortcut = draw(st.sampled_from([(), (Dense(width, **scales()),)]))
-            layers.append(Residual((nonlinearity(), affine(same=True)), shortcut))
+            shortcut = draw(st.sampled_from([(), (models.Dense(width, **scales()),)]))
+            layers.append(models.Residual((nonlinearity(), affine(same=True)), shortcut))
             continue
-        layers += [LayerNorm()] * (kind == "norm") + [nonlinearity()]
+        layers += [models.LayerNorm()] * (kind == "norm") + [nonlinearity()]
         if kind == "side by side":
-            layers[-1:] = [Concat(((nonlinearity(),), (affine(same=True),)))]
+            layers[-1:] = [models.Concat(((nonlinearity(),), (affine(same=True),)))]
         if kind == "pool" and sides:
-            layers.append(draw(st.sampled_from([AvgPool, SumPool]))(*windows()))
+            layers.append(draw(st.sampled_from([models.AvgPool, models.SumPool]))(*windows()))
         layers.append(affine())
     layers.append(nonlinearity())
     if image:
-        layers.append(draw(st.sampled_from([Flatten(), GlobalAvgPool(), GlobalSumPool()])))
-    return [*layers, Dense(2, **scales())], shape
+        layers.append(
+            draw(
+                st.sampled_from([models.Flatten(), models.GlobalAvgPool(), models.GlobalSumPool()])
+            )
+        )
+    return [*layers, models.Dense(2, **scales())], shape
 
 
 def examples(shape, n=5):

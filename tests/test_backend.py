@@ -1,4 +1,4 @@
-"""The processor that programs are built for, also one that is not there."""
+"""Programs of the processor that they are built for."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Files, hooks and versions that the page for contributors names exist."""
+"""Files and hooks that the page for contributors names exist."""
 
 import configparser
 import re

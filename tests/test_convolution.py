@@ -1,3 +1,5 @@
+"""Ways to convolve, and their derivatives, against loops and XLA's own convolution."""
+
 from functools import partial
 
 import jax
@@ -6,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax import _convolution, backend
+from lsa_jax import _convolution
 from lsa_jax._convolution import (
     canonical,
     convolve,
@@ -157,35 +159,6 @@ def test_both_gradients_of_every_batch_equal_those_of_the_direct_way(
             for function in (way, convolve_directly)
         )
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-3), found, expected)
-
-
-def way_on_cpus(count, size, channels, window, dtype=jnp.float32):
-    x = jax.ShapeDtypeStruct((count, size, size, channels), dtype)
-    weight = jax.ShapeDtypeStruct((window, window, channels, 16), dtype)
-    traced = jax.jit(lambda x, w: convolve(x, w, (1, 1), "SAME")).trace(x, weight)
-    program = traced.lower(lowering_platforms=("cpu",)).as_text()
-    marks = {"onednn": "__onednn", "canonical": "stablehlo.convolution"}
-    return next((way for way, mark in marks.items() if mark in program), "gather")
-
-
-def test_large_windows_are_not_gathered_on_cpus():
-    with backend.built_for("cpu"):  # as on a machine without oneDNN
-        assert way_on_cpus(128, 32, 16, 3) == "canonical"
-        assert way_on_cpus(16, 32, 8, 3) == "gather"  # the windows fit into a cache
-        assert way_on_cpus(128, 32, 16, 1) == "gather"  # the windows are the input
-        assert way_on_cpus(128, 32, 1, 5) == "gather"  # filters of few numbers
-        assert way_on_cpus(128, 32, 64, 3) == "gather"  # the product keeps all cores at work
-        assert way_on_cpus(128, 32, 16, 3, jnp.bfloat16) == "gather"
-
-
-@pytest.mark.skipif("onednn" not in LARGE, reason="no oneDNN for this machine in this jaxlib")
-def test_windows_of_two_megabytes_and_more_go_to_onednn_where_there_is_one():
-    assert way_on_cpus(16, 32, 8, 3) == "onednn"
-    assert way_on_cpus(128, 32, 1, 5) == "onednn"
-    assert way_on_cpus(128, 32, 64, 3) == "onednn"
-    assert way_on_cpus(1, 32, 16, 3) == "gather"
-    assert way_on_cpus(128, 32, 16, 1) == "gather"
-    assert way_on_cpus(128, 32, 16, 3, jnp.bfloat16) == "gather"
 
 
 @pytest.mark.skipif("onednn" not in LARGE, reason="no oneDNN for this machine in this jaxlib")

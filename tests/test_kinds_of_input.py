@@ -340,34 +340,23 @@ def _read_only(a, row):
 NUMBERS = {
     "bool": _typed(bool),
     "uint8": _typed(np.uint8, 10),
-    "int8": _typed(np.int8),
     "int64": _typed(np.int64, 50_000),
     "float16": _typed(np.float16, 90),
     "bfloat16": _typed(jnp.bfloat16, 64),
-    "float32": _typed(np.float32),
     "float64": _typed(np.float64),
-    "fortran": lambda a, row: np.asfortranarray(a),
     "strided": _strided,
     "read_only": _read_only,
     "jax": _of_jax,
     "list": lambda a, row: a.tolist(),
     "pandas": _frame,
-    "objects": lambda a, row: a.astype(object),
 }
 
 # Kinds that hold none.
 OTHERS = {
-    "complex64": lambda a: (a + 1j * a[::-1]).astype(np.complex64),
     "complex128": lambda a: a + 1j * a[::-1],
-    "complex objects": lambda a: np.array([*map(np.complex64, a.flat)], object).reshape(a.shape),
     "text": lambda a: a.astype(str),
-    "strings": lambda a: a.astype(str).astype(object),
-    "dates": lambda a: a.astype("timedelta64[s]"),
     "masked": lambda a: np.ma.masked_array(a, a == a.flat[0]),
-    "nothing": lambda a: np.full(a.shape, None),
     "ragged": lambda a: [*a.tolist(), [1.0] * 7],
-    "word": lambda a: "word",
-    "dictionary": lambda a: {"a": a},
 }
 
 # Other shapes: right, or refused.

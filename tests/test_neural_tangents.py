@@ -1,4 +1,4 @@
-"""neural-tangents imports quietly, leaves jax unchanged, and computes the right numbers."""
+"""neural-tangents imports quietly, leaves jax unchanged, and can be traced."""
 
 import runpy
 import subprocess

@@ -49,7 +49,6 @@ def files_below(folder, pattern="*"):
 def built(tmp_path_factory):
     """Returns a copy of the checkout, as a build writes into it, and its distributions."""
     pytest.importorskip("build")
-    pytest.importorskip("twine")
     directory = tmp_path_factory.mktemp("packaging")
     copy = directory / "checkout"
     for name in SENT:

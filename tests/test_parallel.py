@@ -1,4 +1,4 @@
-"""Layouts: copies that take no detour, and the same results however functions are mapped."""
+"""Layouts: few copies, and the same results however functions are mapped."""
 
 import jax
 import jax.numpy as jnp

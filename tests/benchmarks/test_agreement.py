@@ -1,4 +1,4 @@
-"""The suite `agreement`: both sides describe the same network; missing peers are skipped."""
+"""The suite `agreement`: both sides compute the same."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""The row of a contest has its rates, differences and memory."""
+"""The row of a contest has its rates and differences."""
 
 import time
 

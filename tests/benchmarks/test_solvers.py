@@ -1,4 +1,4 @@
-"""The suite `solvers`: every way solves the same system; others are skipped with a reason."""
+"""The suite `solvers`: every way solves the same system."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Compositions have the law they state, and depend on (key, example, epoch) alone."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,33 +68,26 @@ def composition(request):
     return request.param
 
 
-def compose_some(composition, key, *, count=23, order=slice(None), epoch=0, noise=0.7):
-    images = make_images(count, channels=2)
-    return compose(
-        composition,
-        key,
-        images[order],
-        np.arange(100, 100 + count)[order],
-        epoch,
-        noise=noise,
-        image_noise=0.3,
-        pool=make_pool(composition, channels=2),
+def composed(composition, key, images, *, order=slice(None), epoch=0, noise=0.0, **others):
+    """Returns images of these numbers, of the pool that the composition takes."""
+    index = np.arange(len(images))[order]
+    pool = others.pop("pool", make_pool(composition, images.shape[-1]))
+    return np.array(
+        compose(composition, key, images[order], index, epoch, noise=noise, pool=pool, **others)
     )
 
 
-# Dependence on key, example and epoch.
+SOME = {"images": make_images(23, channels=2), "noise": 0.7, "image_noise": 0.3}
 
 
 def test_example_is_the_same_in_every_batch_and_order(composition, key):
-    whole = np.asarray(compose_some(composition, key))
-    order = np.random.default_rng(0).permutation(23)
-    np.testing.assert_array_equal(compose_some(composition, key, order=order), whole[order])
-    np.testing.assert_array_equal(compose_some(composition, key, order=slice(5, 6)), whole[5:6])
+    whole = composed(composition, key, **SOME)
+    for order in (np.random.default_rng(0).permutation(23), slice(5, 6)):
+        np.testing.assert_array_equal(composed(composition, key, **SOME, order=order), whole[order])
 
 
 def test_example_is_the_same_under_jit_vmap_and_scan(composition, key):
-    keys = jax.random.split(key, 3)
-    levels = jnp.array([0.0, 0.5, 2.0])
+    keys, levels = jax.random.split(key, 3), jnp.array([0.0, 0.5, 2.0])
     pool, images = make_pool(composition), make_images(6)
 
     def one(key, noise, epoch):
@@ -108,53 +103,25 @@ def test_example_is_the_same_under_jit_vmap_and_scan(composition, key):
 
 
 def test_keys_and_examples_draw_differently(key):
-    composition = make(size=12)
     images = np.ones((400, SMALL, SMALL, 1), np.float32)
-    draws = [
-        np.asarray(compose(composition, k, images, np.arange(400), 0, noise=1.0))
-        for k in (jax.random.fold_in(key, 0), jax.random.fold_in(key, 1))
-    ]
-    corner = np.stack([draw[:, 0, 0, 0] for draw in draws])  # rarely under the image
+    keys = (jax.random.fold_in(key, 0), jax.random.fold_in(key, 1))
+    # A corner that is rarely under the image.
+    corner = np.stack([composed(make(size=12), k, images, noise=1.0)[:, 0, 0, 0] for k in keys])
     assert len(np.unique(corner[corner != 1])) == (corner != 1).sum()
     for a, b in [(corner[0], corner[1]), (corner[0, 1:], corner[0, :-1])]:
         assert abs(np.corrcoef(a, b)[0, 1]) < 4 / np.sqrt(400)
 
 
 @pytest.mark.parametrize("composition", PAIRS, ids=name)
-def test_noise_level_scales_what_is_drawn_and_moves_nothing(composition, key):
-    half, one = (
-        np.asarray(
-            compose(
-                composition,
-                key,
-                np.full((50, SMALL, SMALL, 1), 9, np.float32),
-                np.arange(50),
-                2,
-                noise=noise,
-                pool=make_pool(composition),
-            )
-        )
-        for noise in (0.5, 1.0)
-    )
+def test_images_are_pasted_exactly_and_noise_scales_the_background_alone(composition, key):
+    images, nines = make_images(50), np.full((50, SMALL, SMALL, 1), 9, np.float32)
+    out = composed(composition, key, images, noise=0.5)
+    half, one = (composed(composition, key, nines, noise=noise) for noise in (0.5, 1.0))
     pasted = one == 9
     np.testing.assert_array_equal(pasted, half == 9)
     np.testing.assert_array_equal(np.where(pasted, 9, one / 2), half)
-
-
-# Where the image goes.
-
-
-@pytest.mark.parametrize("composition", PAIRS, ids=name)
-def test_image_is_pasted_exactly_and_the_background_is_untouched_elsewhere(composition, key):
-    images, pool = make_images(50), make_pool(composition)
-    index = np.arange(50)
-    out = np.array(compose(composition, key, images, index, 3, noise=0.5, pool=pool))
-    # The same draws, with an image that marks its place.
-    marked = np.asarray(
-        compose(composition, key, np.full_like(images, 99), index, 3, noise=0.5, pool=pool)
-    )
-    for image, result, mark in zip(images, out, marked, strict=True):
-        rows, columns, _ = np.nonzero(mark == 99)
+    for image, result, mark in zip(images, out, half, strict=True):
+        rows, columns, _ = np.nonzero(mark == 9)
         window = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
         assert len(rows) == SMALL * SMALL
         np.testing.assert_array_equal(result[window], image)
@@ -162,70 +129,46 @@ def test_image_is_pasted_exactly_and_the_background_is_untouched_elsewhere(compo
         np.testing.assert_array_equal(result, mark)
 
 
-def where(placement, key, count=20_000):
-    images = np.ones((count, SMALL, SMALL, 1), np.float32)
-    composition = make("none", placement)
-    return places(compose(composition, key, images, np.arange(count), 0, noise=0.0), 2 * SMALL)
-
-
-def test_random_location_is_uniform_over_all_positions(key):
-    rows, columns = where("random_location", key).T
-    counts = np.zeros((5, 5), int)
-    np.add.at(counts, (rows, columns), 1)
-    assert uniform(counts.ravel())
-
-
-def test_random_corner_is_uniform_over_the_four_corners(key):
-    corners, counts = np.unique(where("random_corner", key), axis=0, return_counts=True)
-    np.testing.assert_array_equal(corners, [[0, 0], [0, 4], [4, 0], [4, 4]])
+@pytest.mark.parametrize(
+    ("placement", "starts"), [("random_location", range(5)), ("random_corner", (0, 4))]
+)
+def test_places_are_uniform(placement, starts, key):
+    images = np.ones((20_000, SMALL, SMALL, 1), np.float32)
+    found = places(composed(make("none", placement), key, images), 2 * SMALL)
+    corners, counts = np.unique(found, axis=0, return_counts=True)
+    np.testing.assert_array_equal(corners, list(itertools.product(starts, repeat=2)))
     assert uniform(counts)
 
 
-# Backgrounds.
-
-
-def test_gaussian_background_has_the_stated_law(key):
-    composition = make(placement="fixed_corner", size=8)
+def test_gaussian_backgrounds_and_noise_on_the_image_have_the_stated_law(key):
     images = np.zeros((300, SMALL, SMALL, 3), np.float32)
-    out = np.asarray(compose(composition, key, images, np.arange(300), 0, noise=1.7))
+    out = composed(make(placement="fixed_corner"), key, images, noise=1.7)
     drawn = np.concatenate([out[:, :4].ravel(), out[:, 4:, :4].ravel()])
     assert scipy.stats.kstest(drawn / 1.7, "norm").pvalue > P_VALUE
     flat = out[:, :4].reshape(300, -1).T  # independent between examples, pixels and channels
     for a, b in [(flat[:, 1:], flat[:, :-1]), (flat[1:], flat[:-1]), (flat[24:], flat[:-24])]:
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 4 / np.sqrt(a.size)
-
-
-def test_noise_on_the_image_has_the_stated_law_and_stays_on_the_image(key):
-    composition = make("none", "fixed_corner")
     images = make_images(500)
-    out = np.asarray(
-        compose(composition, key, images, np.arange(500), 0, noise=0.0, image_noise=0.4)
-    )
+    out = composed(make("none", "fixed_corner"), key, images, image_noise=0.4)
     drawn = (out[:, 4:, 4:] - images).ravel()
     assert scipy.stats.kstest(drawn / 0.4, "norm").pvalue > P_VALUE
-    assert not out[:, :4].any()
-    assert not out[:, :, :4].any()
+    assert not out[:, :4].any() and not out[:, :, :4].any()
+
+
+BLACK = np.zeros((7000, SMALL, SMALL, 1), np.float32)
 
 
 def test_photographs_are_drawn_uniformly_and_scaled(key):
-    composition = make("photographs", "fixed_corner")
-    images = np.zeros((7000, SMALL, SMALL, 1), np.float32)
-    pool = make_pool(composition)
-    out = np.asarray(compose(composition, key, images, np.arange(7000), 0, noise=0.25, pool=pool))
-    drawn = out[:, 0, 0, 0] * 4
-    np.testing.assert_array_equal(
-        out[:, :4] * 4, np.broadcast_to(drawn[:, None, None, None], out[:, :4].shape)
-    )
+    out = 4 * composed(make("photographs", "fixed_corner"), key, BLACK, noise=0.25)
+    drawn = out[:, :1, :1]
+    np.testing.assert_array_equal(out[:, :4], np.broadcast_to(drawn, out[:, :4].shape))
     values, counts = np.unique(drawn, return_counts=True)
     np.testing.assert_array_equal(values, np.arange(1, 8))
     assert uniform(counts)
 
 
 def test_three_distractors_are_drawn_uniformly_and_independently(key):
-    composition = make("distractors", "fixed_corner")
-    images = np.zeros((7000, SMALL, SMALL, 1), np.float32)
-    pool = make_pool(composition)
-    out = np.asarray(compose(composition, key, images, np.arange(7000), 0, noise=0.5, pool=pool))
+    out = composed(make("distractors", "fixed_corner"), key, BLACK, noise=0.5)
     cells = 2 * np.stack([out[:, 0, 0, 0], out[:, 0, 4, 0], out[:, 4, 0, 0]])
     for cell in cells:
         assert uniform(np.unique(cell, return_counts=True)[1])
@@ -234,7 +177,14 @@ def test_three_distractors_are_drawn_uniformly_and_independently(key):
         assert scipy.stats.chi2_contingency(table).pvalue > P_VALUE
 
 
-# Mistakes.
+def test_distractors_keep_their_pixels_in_place(key):
+    pool, images = make_images(1, channels=3), np.full((9, 4, 4, 3), 7.0, np.float32)
+    for result in composed(make("distractors", "random_corner"), key, images, noise=0.5, pool=pool):
+        cells = [result[r : r + 4, c : c + 4] for r in (0, 4) for c in (0, 4)]
+        others = [cell for cell in cells if not (cell == 7).all()]
+        assert len(others) == 3
+        np.testing.assert_array_equal(others, [pool[0] / 2] * 3)
+
 
 WRONG_COMPOSITION = [
     ((5, 4, "fixed_corner", "none"), "image_size"),
@@ -272,39 +222,20 @@ def test_data_that_do_not_fit_the_composition_are_refused(background, changes, m
 def test_a_transparent_image_lets_the_background_through_where_it_is_black(key, placement):
     images = make_images(9)
     images[:, 1:3, :2] = 0
-    plain, seen = (
-        np.asarray(
-            compose(
-                make(placement=placement, transparent=transparent),
-                key,
-                images,
-                np.arange(9),
-                0,
-                noise=0.5,
-                image_noise=0.1,
-            )
-        )
-        for transparent in (False, True)
-    )
-    empty = compose(
-        make(placement=placement, transparent=True),
-        key,
-        np.zeros_like(images),
-        np.arange(9),
-        0,
-        noise=0.5,
-    )
+    both = (make(placement=placement, transparent=transparent) for transparent in (False, True))
+    plain, seen = (composed(one, key, images, noise=0.5, image_noise=0.1) for one in both)
+    behind = make(placement=placement, transparent=True)
+    empty = composed(behind, key, np.zeros_like(images), noise=0.5)
     differs = plain != seen
     assert (differs.reshape(9, -1).sum(axis=1) == 4).all()  # the black pixels
-    np.testing.assert_allclose(seen[differs], np.asarray(empty)[differs], rtol=1e-6)
+    np.testing.assert_allclose(seen[differs], empty[differs], rtol=1e-6)
 
 
 def test_epochs_differ_only_when_fresh(key):
-    fixed, fresh = make(), make(fresh=True)
-    first, second = (np.asarray(compose_some(fixed, key, epoch=epoch)) for epoch in (0, 1))
-    np.testing.assert_array_equal(first, second)
-    first, again, second = (
-        np.asarray(compose_some(fresh, key, epoch=epoch)) for epoch in (0, 0, 1)
+    fixed, fresh = (
+        [composed(make(fresh=own), key, **SOME, epoch=epoch) for epoch in (0, 0, 1)]
+        for own in (False, True)
     )
-    np.testing.assert_array_equal(first, again)
-    assert (first != second).any((1, 2, 3)).all()
+    np.testing.assert_array_equal(fixed[0], fixed[2])
+    np.testing.assert_array_equal(fresh[0], fresh[1])
+    assert (fresh[0] != fresh[2]).any((1, 2, 3)).all()

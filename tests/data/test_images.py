@@ -1,4 +1,4 @@
-"""Data sets come out as they were written, from every layout, and damage is one clear line."""
+"""Data sets come out as they were written, from every layout."""
 
 import gzip
 import os
@@ -26,9 +26,6 @@ def load_small(name, data_dir):
 def assert_equal_sets(a, b):
     for first, second in zip((*a.train, *a.test), (*b.train, *b.test), strict=True):
         np.testing.assert_array_equal(first, second)
-
-
-# Splits and layouts.
 
 
 def test_digits_are_all_of_scikit_learns_images_once():
@@ -75,9 +72,6 @@ def test_svhn_label_10_is_the_digit_0(svhn_dir):
     np.testing.assert_array_equal(np.rint(test.inputs[9] * 255), written["X"][..., 9])
 
 
-# Where data is looked for.
-
-
 @pytest.mark.parametrize("from_environment", [True, False])
 @pytest.mark.parametrize("name", [name for name in images.NAMES if name != "digits"])
 def test_missing_data_in_a_given_folder_is_not_downloaded(
@@ -109,9 +103,6 @@ def test_without_a_data_folder_missing_files_go_to_the_cache(mnist_dir, tmp_path
     assert_equal_sets(load_small("mnist", None), first)
     assert len(fetched) == 4
     assert_equal_sets(load_small("mnist", mnist_dir), first)
-
-
-# Checksums.
 
 
 # Real data: read before the environment is cleared for the other tests.

@@ -129,8 +129,6 @@ def test_more_than_8_bits_are_refused(kind, reader, tmp_path):
         READERS[reader](path)
 
 
-# Layouts.
-
 CLASSES = ("cat", "dog")
 
 
@@ -183,9 +181,6 @@ def test_what_may_be_a_split_is_no_class(case, tmp_path):
     assert "\n" not in str(refused.value)
 
 
-# Files that are left out.
-
-
 def test_files_of_systems_are_no_pictures(tmp_path):
     add(tmp_path / "set", *names("{}", 5))
     add(tmp_path / "set", "cat/@eaDir/0.png", "__MACOSX/cat/0.png", ".ipynb_checkpoints/0.png")
@@ -200,9 +195,6 @@ def test_files_of_systems_are_no_pictures(tmp_path):
 
 def photographs(tmp_path):
     return data.photographs(tmp_path / "set", SIDE)
-
-
-# Links.
 
 
 def test_a_picture_counts_once_whatever_links_lead_to_it(tmp_path):

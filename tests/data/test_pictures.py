@@ -21,9 +21,6 @@ def noise(height, width, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3)).astype(np.uint8)
 
 
-# Photographs.
-
-
 @pytest.mark.parametrize("height, width", [(8, 13), (14, 8), (8, 8)])
 def test_photograph_of_the_right_height_is_only_cut_at_the_centre(height, width, tmp_path):
     pixels = noise(height, width)
@@ -31,9 +28,6 @@ def test_photograph_of_the_right_height_is_only_cut_at_the_centre(height, width,
     top, left = (height - 8) // 2, (width - 8) // 2
     expected = pixels[top : top + 8, left : left + 8] / np.float32(255)
     np.testing.assert_array_equal(photographs(tmp_path, 8)[0], expected)
-
-
-# Folders of classes.
 
 
 def values(dataset):

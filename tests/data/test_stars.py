@@ -1,4 +1,4 @@
-"""The star as it is drawn, and how many there are."""
+"""Places and numbers of stars."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Synsets: WordNet's own format, every hyponym and nothing else, and the list that is shipped."""
+"""Synsets: WordNet's own format, every hyponym and nothing else."""
 
 import numpy as np
 import pytest

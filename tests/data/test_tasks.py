@@ -86,9 +86,6 @@ def test_vehicles_have_the_animals_of_the_same_split_as_distractors():
         np.testing.assert_array_equal(pool, source.inputs[np.isin(names, ANIMALS)])
 
 
-# Subsets.
-
-
 def test_larger_subset_begins_with_the_smaller():
     sizes = [1, 3, 10, 57, 200]
     drawn = [numbers(task_view(DIGITS, "all", num_train=size).train) for size in sizes]

@@ -1,10 +1,11 @@
 r"""Random kills under load: no run is lost, none has two results.
 
-    python tests/launch/cluster_drill.py FOLDER --groups=200 --minutes=10
+    python tests/launch/cluster_drill.py workers FOLDER --groups=200 --minutes=10
+    python tests/launch/cluster_drill.py clients FOLDER --groups=40 --clients=20
 
-Of launch.cluster with four workers one is killed every few seconds, and sometimes the command
-itself, which is then given again. Every result is compared with that of an undisturbed
-launch.sweep; numbers are printed as JSON.
+`workers`: launch.cluster with four workers, one of which is killed every few seconds, and sometimes
+the command itself, which is then given again. `clients`: many launch.groups at once on one folder.
+Both compare every result with that of an undisturbed launch.sweep, and print numbers as JSON.
 """
 
 import argparse
@@ -116,6 +117,36 @@ def drill_workers(folder: Path, words: list[str], minutes: float, every: float, 
     return counts | {"minutes": round((time.monotonic() - begun) / 60, 1)}
 
 
+def _has_jax(process: subprocess.Popen) -> bool:
+    try:
+        return "jaxlib" in Path(f"/proc/{process.pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+def drill_clients(folder: Path, words: list[str], count: int) -> dict:
+    """Runs the sweep by many launch.groups at once."""
+    workdir, log = folder / "killed", folder / "killed.log"
+    start("sweep", *words, f"--workdir={workdir}", "--record_only", log=log).wait()
+    witness, begun = Witness(workdir), time.monotonic()
+    clients = [start("groups", f"--workdir={workdir}", log=log) for _ in range(count)]
+    with_jax = set()
+    while any(client.poll() is None for client in clients):
+        with_jax |= {client.pid for client in clients if _has_jax(client)}
+        witness.look()
+        time.sleep(0.1)
+    witness.look()
+    failed = sum(client.returncode != 0 for client in clients)
+    return {
+        "clients": count,
+        "failed_clients": failed,
+        "imported_jax": len(with_jax),
+        "written_again": witness.again,
+        "written_differently": witness.different,
+        "minutes": round((time.monotonic() - begun) / 60, 1),
+    }
+
+
 def compared(folder: Path, drill: Callable[[], dict], words: list[str]) -> dict:
     """Runs a drill, then the sweep undisturbed, and compares the results."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -131,17 +162,21 @@ def compared(folder: Path, drill: Callable[[], dict], words: list[str]) -> dict:
 def main() -> None:
     """Runs the drill that the command line names."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("drill", choices=["workers", "clients"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--every", type=float, default=10, help="seconds between kills")
+    parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     words = fields(given.groups, given.epochs)
 
     def drill() -> dict:
+        if given.drill == "clients":
+            return drill_clients(given.folder, words, given.clients)
         return drill_workers(given.folder, words, given.minutes, given.every, given.seed)
 
     print(json.dumps(compared(given.folder, drill, words)))

@@ -1,4 +1,4 @@
-"""Commands start with an allocator that takes large pages, and start themselves again only once."""
+"""Commands start themselves again with an allocator that takes large pages, only once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The benchmark command lists its works and writes its rows."""
+"""The benchmark command prints and writes its rows."""
 
 import json
 import os

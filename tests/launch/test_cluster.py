@@ -134,10 +134,13 @@ def test_a_scheduler_that_does_not_answer_is_one_line_and_nothing_is_written(ref
 
 
 @pytest.mark.slow
-def test_random_kills_lose_nothing(tmp_path):
+@pytest.mark.parametrize("drill", ["workers", "clients"])
+def test_random_kills_lose_nothing(drill, tmp_path):
     words = DRILL["fields"](20, 40)
-    found = DRILL["compared"](
-        tmp_path, lambda: DRILL["drill_workers"](tmp_path, words, 2, 8, 0), words
-    )
+    run = {
+        "workers": lambda: DRILL["drill_workers"](tmp_path, words, 2, 8, 0),
+        "clients": lambda: DRILL["drill_clients"](tmp_path, words, 8),
+    }[drill]
+    found = DRILL["compared"](tmp_path, run, words)
     assert found["runs"] == 20
     assert found["lost"] == found["differ"] == found["written_differently"] == 0, found

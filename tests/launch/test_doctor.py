@@ -6,7 +6,6 @@ import pytest
 
 from launch import doctor as command
 from lsa_jax import costs
-from lsa_jax.errors import InputError
 from lsa_jax.preflight import doctor, programs
 
 
@@ -38,24 +37,3 @@ def test_all_checks_pass_and_calibrate_a_preflight(launch, tmp_path):
     tiles, epochs = programs.measured(file, chip, 0.4)
     assert 0.01 < tiles.value < 3 and 0.01 < epochs.value < 3 and "measured" in epochs.source
     assert chip.bandwidth > 1e8 and min(chip.flops.values()) > 1e8
-
-
-def test_rates_that_doctor_measured_stand_in_for_a_data_sheet(tmp_path):
-    file, cpu = tmp_path / "doctor.json", costs.CHIPS["cpu"]
-    rates = {"bfloat16": 4e9, "default": 2e9, "highest": 1e9, "vector": 5e8}
-    row = {"device": "cpu", "tiles": True, "products": {"highest": 1e9}, "others": 0.0}
-    row |= {"bytes": 1.0, "ours_s": 4.0}  # a quarter of the rate
-
-    def written(bandwidth):
-        chip = {"bandwidth": bandwidth, "flops": rates}
-        file.write_text(json.dumps({"checks": [], "chip": chip, "calibration": [row]}))
-        return programs.rated(file, cpu)
-
-    chip = written(1e10)
-    assert chip.flops == rates and chip.bandwidth == 1e10
-    tiles, others = programs.measured(file, chip, 0.4)
-    assert tiles.value == 0.25 and others.value == 0.4
-    assert programs.rated(file, costs.CHIPS["h100"]) == costs.CHIPS["h100"]
-    assert written(0) == cpu
-    with pytest.raises(InputError, match="launch.doctor --json"):
-        programs.measured(file, cpu, 0.4)

@@ -51,12 +51,6 @@ def _one_line(error):
     return str(error.value)
 
 
-# Killed
-
-
-# A disk that takes no more
-
-
 def test_a_limit_of_files_is_one_line_and_costs_nothing_but_time(whole, tmp_path):
     """As a quota or a full disk has it, without root."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -77,9 +71,6 @@ def test_a_limit_of_files_is_one_line_and_costs_nothing_but_time(whole, tmp_path
         jax.config.update(name, kept)
     sweep(tmp_path)
     assert content(tmp_path) == content(whole)
-
-
-# Damage
 
 
 def _newest(workdir):
@@ -135,9 +126,6 @@ def test_a_record_cut_short_is_named_and_nothing_is_changed(half, name, share):
         sweep(half)
     _one_line(error)
     assert {p: p.stat().st_mtime_ns for p in half.rglob("*") if p.name != ".lock"} == before
-
-
-# The clock
 
 
 def test_a_clock_that_goes_back_and_files_from_the_future_change_nothing(whole, half, monkeypatch):

@@ -1,13 +1,15 @@
 """Every command: --help has its own flags, and flags of files and folders take any spelling."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from absl import flags
+
+from launch import _cli
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.stem for path in (ROOT / "launch").glob("[!_]*.py"))
@@ -30,15 +32,6 @@ SHARED = {
     "synsets": set(),
     "watch": {"workdir"},
 }
-PATHS = {
-    "benchmark": {"json", "history"},
-    "doctor": {"json"},
-    "list": {"configs", "gallery"},
-    "preflight": {"json", "calibrate"},
-    "reproduce": {"configs", "gallery", "reports"},
-    "synsets": {"data_noun", "output"},
-    "watch": {"html"},
-}
 SPELLINGS = {
     "~": "/home/a user",
     "~/x": "/home/a user/x",
@@ -53,26 +46,17 @@ SPELLINGS = {
     "/": "/",
 }
 
-# Parses each spelling of each flag in a fork for each command; prints the values, which flags are
-# texts, and whether jax was imported.
-_PARSE = """
+# Prints of each command the flags of files or folders that are read as texts, and whether it has
+# imported jax; in a fork each.
+_LOOK = """
 import importlib, json, os, sys
 from absl import flags
-from launch import _cli
 
-names_by_command, spellings = map(json.loads, sys.argv[1:])
-for command, names in names_by_command.items():
+for command in sys.argv[1:]:
     if child := os.fork():
         os.waitpid(child, 0)
         continue
     importlib.import_module(f"launch.{command}")
-    found = {}
-    for name in names:
-        for spelling in spellings:
-            flags.FLAGS.unparse_flags()
-            flags.FLAGS(["x", f"--{name}={spelling}"])
-            value = flags.FLAGS[name].value
-            found.setdefault(name, []).append(value[0] if isinstance(value, list) else value)
     texts = [
         flag.name
         for module, own in flags.FLAGS.flags_by_module_dict().items()
@@ -81,45 +65,29 @@ for command, names in names_by_command.items():
         if type(flag.parser) in (flags.ArgumentParser, flags.ListParser)
         and {"file", "folder", "folders"} & set(flag.help.lower().split())
     ]
-    print(json.dumps([command, found, texts, "jax" in sys.modules]), flush=True)
+    print(json.dumps([command, texts, "jax" in sys.modules]), flush=True)
     os._exit(0)
 """
 
 
-def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "HOME": "/home/a user", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_all_commands_are_listed():
+def test_flags_of_files_and_folders_are_paths_and_no_command_imports_jax_for_them():
     assert set(SHARED) == set(COMMANDS)
+    look = [sys.executable, "-c", _LOOK, *COMMANDS]
+    printed = subprocess.run(look, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [*map(json.loads, printed.splitlines())] == [[name, [], False] for name in COMMANDS]
 
 
-@pytest.fixture(scope="module")
-def parsed():
-    """Returns the values of a command's flags, those that are texts, and whether it imports jax."""
-    names = {one: sorted(SHARED[one] | PATHS.get(one, set())) for one in COMMANDS}
-    lines = run("-c", _PARSE, json.dumps(names), json.dumps(list(SPELLINGS))).stdout.splitlines()
-    return {command: rest for command, *rest in map(json.loads, lines)}
+@pytest.mark.parametrize("written", SPELLINGS)
+def test_a_path_may_be_spelled_in_any_way(written, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/a user")
+    for flag in (_cli.WORKDIR, _cli.CONFIG):
+        assert flags.FLAGS[flag.name].parser.parse(written) == SPELLINGS[written]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_a_commands_flags_which_take_any_spelling_of_a_path(command, launch, parsed):
-    shown = launch(command, "--help").stdout
-    flags_shown = {line.split(":")[0].strip() for line in shown.splitlines()}
-    assert {name for name in ALL if f"--{name}" in flags_shown} == SHARED[command]
-    assert {f"--{name}" for name in PATHS.get(command, ())} <= flags_shown
-    found, texts, imports_jax = parsed[command]
-    names = SHARED[command] | PATHS.get(command, set())
-    assert found == {name: list(SPELLINGS.values()) for name in names}
-    assert not texts, "flags of files or folders that are read as texts"
-    assert not imports_jax
+def test_help_has_the_flags_that_a_command_reads(command, launch):
+    shown = {line.split(":")[0].strip() for line in launch(command, "--help").stdout.splitlines()}
+    assert {name for name in ALL if f"--{name}" in shown} == SHARED[command]
 
 
 def test_a_configuration_may_lie_anywhere(launch, refused, tmp_path):

@@ -1,4 +1,4 @@
-"""launch.list and launch.show print configurations, and shells complete their names."""
+"""launch.list and launch.show print configurations."""
 
 import re
 

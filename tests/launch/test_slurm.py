@@ -3,7 +3,6 @@
 import os
 import runpy
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -170,25 +169,6 @@ def test_a_task_ends_as_its_command_does():
     # A warning of SLURM does not reach the command.
     warn = "import os, signal; [os.kill(os.getpid(), s) for s in (signal.SIGTERM, signal.SIGUSR2)]"
     SlurmTask()([sys.executable, "-c", warn])
-
-
-def test_without_scontrol_a_stopped_task_says_how_to_go_on(monkeypatch):
-    task = SlurmTask()
-    command = [sys.executable, "-c", "import time; time.sleep(60)"]
-
-    def stop(number, frame):
-        task.checkpoint(command)
-
-    monkeypatch.setenv("PATH", "")
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
-    try:
-        with pytest.raises(SystemExit) as ending:
-            task(command)
-    finally:
-        signal.signal(signal.SIGALRM, previous)
-    assert "scontrol" in ending.value.code and "the same launch.slurm command" in ending.value.code
-    assert task._process.wait(timeout=10) == -signal.SIGKILL
 
 
 def _missing_programs():

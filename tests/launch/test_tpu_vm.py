@@ -41,18 +41,6 @@ def test_create_and_delete():
     assert printed("delete", *VM) == [[*GCLOUD, "delete", "vm", "--quiet", "--zone=zone"]]
 
 
-def test_install_goes_to_all_hosts():
-    archive, copy, unpack, install, data = printed("install", *VM, "--dataset=mnist")
-    assert archive[:4] == ["git", "-C", str(ROOT), "archive"] and archive[-1] == "HEAD"
-    assert copy[4] == "scp" and [copy[5]] == [
-        word.removeprefix("--output=") for word in archive if word.startswith("--output=")
-    ]
-    for command in (copy, unpack, install, data):
-        assert command[:4] == GCLOUD and "--worker=all" in command
-    assert "uv pip install -e '.[tpu]'" in " ".join(install)
-    assert "-m launch.data --dataset='mnist' --data_dir=data" in " ".join(data)
-
-
 def test_fetch_copies_from_the_host_that_writes():
     log, folder, copy = printed("fetch", *VM, "--workdir=runs/fig6", "--to=mine")
     assert "--command=tail -n 5 'lsa_jax_project/runs/fig6.log'" in log
@@ -172,16 +160,6 @@ def test_skypilot_fetches_data_and_runs_the_sweep_in_the_bucket_or_a_group_a_job
         assert "/runs" in machine["file_mounts"] and machine["resources"]["use_spot"]
         assert f"\n{machine['envs']['EXTRA']} =\n" in (ROOT / "setup.cfg").read_text()
     assert (ROOT / task["envs"]["CONFIG"]).exists()
-
-
-def test_the_pages_commands_of_skypilot_set_variables_that_the_files_have():
-    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching" / "clouds.md").read_text())
-    found = re.findall(r"^sky jobs .*?(launch/\w+\.yaml) (.*)$", page, re.MULTILINE)
-    assert {file for file, _ in found} == {f"launch/sky{n}.yaml" for n in ("", "_pool", "_group")}
-    for file, options in found:
-        known = yaml.safe_load((ROOT / file).read_text())["envs"]
-        names = re.findall(r"--env (\w+)=\S+", options)
-        assert names and set(names) <= set(known), file
 
 
 def test_the_pages_commands_of_the_vm_are_accepted():

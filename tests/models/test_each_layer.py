@@ -47,9 +47,6 @@ def apply(layers, x, params=None):
     return np.asarray(network(layers).apply(params or {}, x))
 
 
-# --- weights ------------------------------------------------------------------------------------
-
-
 def test_weights_act_over_the_root_of_their_inputs_beside_biases_of_their_own_scale():
     params = {"weight": RNG.normal(size=(3, 2)), "bias": RNG.normal(size=2)}
     params = jax.tree.map(np.float32, params)
@@ -69,8 +66,6 @@ def test_weights_act_over_the_root_of_their_inputs_beside_biases_of_their_own_sc
     shapes = network(layers).init(jax.random.key(0), (4, 6, 3))["Conv_0"]
     assert jax.tree.map(jnp.shape, shapes) == {"weight": (2, 3, 3, 2), "bias": (2,)}
 
-
-# --- nonlinearities -----------------------------------------------------------------------------
 
 NONLINEARITIES = {
     Relu(): lambda x: np.maximum(x, 0),
@@ -95,9 +90,6 @@ NONLINEARITIES = {
 @pytest.mark.parametrize("layer", NONLINEARITIES)
 def test_a_nonlinearity_acts_on_every_number(layer):
     np.testing.assert_allclose(apply([layer], ROWS), NONLINEARITIES[layer](ROWS), rtol=1e-5)
-
-
-# --- normalisation, pools, dropout --------------------------------------------------------------
 
 
 def test_a_normalisation_divides_by_the_deviation_with_its_epsilon():
@@ -140,9 +132,6 @@ def test_what_dropout_keeps_it_divides_by_the_share_and_the_rest_is_zero(key):
             Dropout(share)
 
 
-# --- layers of layers ---------------------------------------------------------------------------
-
-
 def test_a_residual_is_the_sum_of_its_paths(key):
     model = network([Residual((Dense(3),))])
     params = model.init(key, (3,))
@@ -169,9 +158,6 @@ def test_layers_are_numbered_by_their_kind_and_others_are_refused(key):
         with pytest.raises(InputError, match="Concat.paths is"):
             Concat(paths)
     assert len(Concat(((Abs(),), ())).paths) == 2
-
-
-# --- windows ------------------------------------------------------------------------------------
 
 
 # --- networks -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Layers that users of stax know: both readings against neural-tangents, and against each other."""
+"""Layers that users of stax know, against neural-tangents and against wide networks."""
 
 import functools
 import importlib
@@ -166,9 +166,6 @@ def test_concat_lays_features_side_by_side(key):
     x = jax.random.normal(key, (3, 4))
     outputs = network([Concat(((Sin(),), (Abs(),), ()))]).apply({}, x)
     np.testing.assert_allclose(outputs, np.hstack([np.sin(x), np.abs(x), x]), rtol=1e-6)
-
-
-# --- networks of neural-tangents as they are --------------------------------------------------
 
 
 def test_a_network_of_neural_tangents_is_tiled_and_solved_as_it_is(x64):

@@ -9,12 +9,6 @@ import optax
 import pytest
 
 from lsa_jax import models, training
-from lsa_jax.models import (
-    Dense,
-    Flatten,
-    Relu,
-    network,
-)
 from lsa_jax.models.mup import initial_factors, rate_factors, scale_initial
 
 # How far from 0 the slope of log change against log width may be, stated before anything was run.
@@ -23,14 +17,14 @@ MARGIN = 0.15
 
 def dense(width):
     """A multilayer perceptron."""
-    hidden = (Dense(width, 2**0.5, 0.1), Relu())
-    return [Flatten(), *hidden, *hidden, Dense(3, b_std=0.1)]
+    hidden = (models.Dense(width, 2**0.5, 0.1), models.Relu())
+    return [models.Flatten(), *hidden, *hidden, models.Dense(3, b_std=0.1)]
 
 
 @functools.cache
 def build(make, width, base, parameterization):
     layers = make(width)
-    return network(layers, parameterization=parameterization, base=make(base))
+    return models.network(layers, parameterization=parameterization, base=make(base))
 
 
 TABLE = {  # initial standard deviation, rate of SGD, of Adam, four times as wide as the base

@@ -1,4 +1,4 @@
-"""A description and its two readings: against loops in numpy, and against Monte Carlo."""
+"""Networks against loops in numpy; one hidden layer's mean kernel is the infinite one."""
 
 from functools import partial
 
@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 
 from lsa_jax.models import (
-    BatchNorm,
-    Conv,
-    Dense,
-    Flatten,
-    Relu,
     cnn,
     mlp,
-    network,
     wide_resnet,
 )
-
-# --- the finite reading -------------------------------------------------------------------------
 
 
 def conv_loops(x, weight, stride, padding):
@@ -105,33 +97,6 @@ def test_wide_resnet_equals_explicit_loops(key):
     params = jax.tree.map(lambda p: p + 0.2 * np.cos(np.arange(p.size)).reshape(p.shape), params)
     expected = forward_wide_resnet(as_float64(params), np.asarray(x, np.float64))
     np.testing.assert_allclose(jax.jit(model.apply)(params, x), expected, atol=1e-3)
-
-
-def test_batch_split_over_devices_has_the_statistics_and_gradient_of_the_whole(key):
-    x, targets = jax.random.normal(key, (8, 5, 4, 1)), jax.random.normal(key, (8, 3))
-
-    def build(batch_axis):
-        return network([Conv(4), BatchNorm(batch_axis), Relu(), Flatten(), Dense(3)])
-
-    params = build("devices").init(key, x.shape[1:])  # the axis is needed in apply alone
-
-    def value_and_grad(model, x, targets):
-        def loss(params):
-            return jnp.sum(targets * jnp.tanh(model.apply(params, x)))
-
-        return jax.value_and_grad(loss)(params)
-
-    def part(x, targets):
-        return jax.lax.psum(value_and_grad(build("devices"), x, targets), "devices")
-
-    parts = [array.reshape(4, 2, *array.shape[1:]) for array in (x, targets)]
-    split = jax.pmap(part, axis_name="devices", devices=jax.devices()[:4])(*parts)
-    whole = jax.jit(partial(value_and_grad, build(None)))(x, targets)
-    for ours, expected in zip(jax.tree.leaves(split), jax.tree.leaves(whole), strict=True):
-        np.testing.assert_allclose(ours[0], expected, rtol=1e-3, atol=1e-4)
-
-
-# --- the infinite reading -----------------------------------------------------------------------
 
 
 def empirical_ntk(model, params, x):

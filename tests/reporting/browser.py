@@ -1,4 +1,4 @@
-"""A headless browser's measurements of a page, at the width of a telephone and of a desk."""
+"""A headless browser's measurements of a page of a site."""
 
 import html
 import json

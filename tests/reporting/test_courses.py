@@ -1,4 +1,4 @@
-"""Curves of runs: their numbers, their metric, their points."""
+"""Curves of runs: their numbers, their axis, their points."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The band around a mean over seeds, and ticks at swept values."""
+"""The band around a mean over seeds, and a line for every kind of run."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,9 +22,6 @@ def test_the_band_is_a_standard_deviation_within_what_values_can_be(limits, lowe
     assert band.min() == pytest.approx(lowest, abs=0.01)
     assert band.max() == pytest.approx(highest, abs=0.01)
     plt.close(figure)
-
-
-# --- the figure of measures has a line for every kind of run, and
 
 
 _STEPS = (0, 10, 100)

@@ -1,4 +1,4 @@
-"""A sweep's folder tells how far the sweep is, to whoever reads it while it runs."""
+"""Time left and progress of a sweep, read from its folder while it runs."""
 
 import importlib.util
 import json
@@ -45,12 +45,6 @@ def test_the_time_left_is_what_missing_runs_take_shared_by_the_groups_that_run(t
     state = look(tmp_path)
     assert state.left == pytest.approx((0.5 * 2 + 1) * 10)
     assert "d: 25 %, reported 1 h 0 min ago, so it may have been stopped" in watch.text(state)
-
-
-def test_before_any_run_is_done_the_pace_is_that_of_the_groups(tmp_path):
-    # 40 % of two runs in 95 s, of which 10 % was done before.
-    tell(tmp_path, ["a", "b"], 0.4, first=0.1)
-    assert look(tmp_path).left == pytest.approx((4 - 0.8) * 95 / 0.6)
 
 
 def test_a_group_whose_runs_all_have_results_does_not_count_as_running(tmp_path):

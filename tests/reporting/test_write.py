@@ -1,4 +1,4 @@
-"""A sweep's page holds all of its report, needs nothing else, and fits a telephone."""
+"""A sweep's page holds all of its report, and needs nothing else."""
 
 import base64
 import re
@@ -83,9 +83,6 @@ def test_the_page_needs_nothing_from_elsewhere(page):
     sources = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert len(sources) == 1 and sources[0].startswith("data:image/svg+xml;base64,")
     ElementTree.fromstring(base64.b64decode(sources[0].partition(",")[2]))
-
-
-# --- how claims are counted, and where their intervals end
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import gallery, machine, papers
 from lsa_jax.reporting.write import counts_in_words
-from lsa_jax.sweep import catalog, fields, gallery_pages
+from lsa_jax.sweep import catalog, gallery_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER_PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
@@ -39,16 +39,6 @@ def test_every_configuration_is_listed_once_with_its_sizes_and_the_data_of_its_p
         if entry.paper != papers.BEYOND:
             named = set(re.findall(r"`([^`]+)`", rows[str(entry.path)]))
             assert named == set(entry.variants[0].data), entry.path
-
-
-def test_no_field_that_names_a_data_set_is_overlooked():
-    for experiment in fields.experiment_names():
-        for name, field in fields.load_settings(experiment).fields.items():
-            accepts = field.kind.accepts
-            if accepts("cifar10") and not accepts("any other text"):
-                assert name == "data.dataset", (experiment, name)
-            if accepts("tiny_imagenet") and not accepts("any other text"):
-                assert name in ("data.dataset", "data.injected"), (experiment, name)
 
 
 def test_the_pages_of_the_gallery_are_made_of_its_records(found, tmp_path):

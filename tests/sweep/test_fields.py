@@ -1,4 +1,4 @@
-"""What fields accept, and the one line that says so."""
+"""Accepted values of fields, and the line that refuses others."""
 
 import ml_collections
 import pytest

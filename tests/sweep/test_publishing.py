@@ -31,13 +31,6 @@ def test_finished_sweeps_are_published_once_with_figures_claims_and_cost(place):
         assert str(place[1]) not in text and "somewhere" not in text  # no place of the machine
 
 
-def test_a_single_sweep_is_published_from_its_own_folder(place, tmp_path):
-    finish(tmp_path, "mine", ["launch/sweep.py", "--config=configs/lsa/b.py:narrow"])
-    assert publish((place[0], tmp_path / "mine"))[0] == ["published configs/lsa/b.py:narrow"]
-    item = gallery.read(place[0])["configs/lsa/b.py:narrow"]
-    assert item.seconds == 3 and item.cost.startswith("at least 3 s")
-
-
 def test_unfinished_foreign_and_test_sized_sweeps_are_refused(place, tmp_path):
     def refused(words, *command, folder=tmp_path / "mine"):
         if command:

@@ -1,4 +1,4 @@
-"""A sweep that was killed, repeated, or spread over more devices ends with the same numbers."""
+"""A sweep that was killed or repeated ends with the same numbers."""
 
 import json
 import os
@@ -167,9 +167,6 @@ def test_missing_data_leave_a_folder_as_it_was(tmp_path):
     assert [entry.name for entry in workdir.iterdir()] == [".lock"]
 
 
-# --- a sweep that goes on with other versions, devices or data ----------------------------------
-
-
 CONFIG = ml_collections.ConfigDict({"experiment": "a"})
 POINTS = [
     Point(name, {"k": k}, ml_collections.ConfigDict({"experiment": "a", "k": k}))
@@ -259,9 +256,6 @@ def test_the_digest_is_of_all_that_data_hold_and_of_no_place_or_object():
     assert len({digest(tree) for tree in trees}) == len(trees)
     same = [jax.numpy.asarray(x), {"a": x, "b": object()}, {"b": None, "a": x}]
     assert {digest(tree) for tree in same} == {digest(x)}
-
-
-# --- reports ------------------------------------------------------------------------------------
 
 
 CLAIMS = [

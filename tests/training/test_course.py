@@ -1,4 +1,4 @@
-"""Measures along training: their marks, examples and cost; training does not depend on them."""
+"""Measures along training: their marks, examples and values."""
 
 import functools
 

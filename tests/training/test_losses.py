@@ -1,4 +1,4 @@
-"""Losses against numpy and against the definitions."""
+"""Losses against their formulas in numpy; shapes and classes that do not fit."""
 
 import itertools
 

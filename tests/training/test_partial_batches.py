@@ -12,7 +12,6 @@ from lsa_jax.experiments.lsa.noise_curves.learners import linearized_model
 from lsa_jax.models.layers.normalization import normalise_batch
 from lsa_jax.parallel import BATCH_AXIS, BatchLayout
 from lsa_jax.training import Evaluation, softmax_cross_entropy, train
-from lsa_jax.training.programs import epoch_order, init_key
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(5, 4, 4, 2)).astype(np.float32)
@@ -59,27 +58,6 @@ def test_so_it_is_where_devices_share_the_batch():
     expected = run(network(), 5)
     alike(found[0], expected[0])
     alike(found[1].rows, expected[1].rows)
-
-
-def test_the_last_batch_of_several_counts_its_own_examples_alone():
-    model, rate = network(), 0.1
-    params, history = run(model, 2, optimizer=optax.sgd(rate))
-    key = jax.random.key(1)
-    expected = model.init(init_key(key), (4, 4, 2))
-
-    images, targets = map(jnp.asarray, FIVE)
-
-    def mean_loss(params, rows):
-        return softmax_cross_entropy(model.apply(params, images[rows]), targets[rows]).mean()
-
-    for epoch in range(2):
-        for rows in np.split(np.asarray(epoch_order(key, epoch, 5)), [2, 4]):
-            slope = jax.jit(jax.grad(mean_loss))(expected, rows)
-            expected = jax.tree.map(lambda p, g: p - rate * g, expected, slope)
-    alike(params, expected)
-    order = np.asarray(jax.random.permutation(jax.random.key(0), 5))
-    sums = [len(rows) * mean_loss(expected, rows) for rows in np.split(order, [2, 4])]
-    assert history.rows[-1]["test_loss"] == pytest.approx(float(sum(sums)) / 5, rel=1e-3)
 
 
 def test_fillers_have_no_derivative_and_get_the_statistics_of_the_others():

@@ -1,4 +1,4 @@
-"""Masks of dropout are drawn in training only, for each step and device."""
+"""Masks of dropout, refused losses and targets, and steps of optax's optimisers."""
 
 import jax
 import jax.numpy as jnp
@@ -57,9 +57,6 @@ def test_each_step_of_training_has_masks_of_its_own_and_evaluation_has_none(key,
         assert history.rows[-1][f"{split}_loss"] == pytest.approx(float(plain), rel=1e-4)
 
 
-# --- the pace of training: operations against a count by hand, an
-
-
 N, D, C = 64, 128, 256
 
 
@@ -77,9 +74,6 @@ def test_operations_of_a_linear_map_are_two_products():
     flops = programs.gradient_flops(_recipe(lambda p, x: x @ p["weight"]), PARAMS, BATCH)
     # One product forward, one for the gradient of the weight, each 2 N D C; the rest is N C.
     assert flops == pytest.approx(4 * N * D * C, rel=0.02)
-
-
-# --- losses, metrics and optimisers that do not fit are refused;
 
 
 RNG = np.random.default_rng(0)
@@ -102,9 +96,6 @@ def run(targets, loss, outputs=1, optimizer=None, **settings):
     return train(
         jax.random.key(0), linear(outputs), Dataset(X, targets), loss, optimizer, **settings
     )
-
-
-# --- losses and metrics --------------------------------------------------------------------------
 
 
 def each_with_each(outputs, targets):
@@ -151,8 +142,6 @@ def test_targets_that_fit_no_output_are_refused_before_training(name):
         good = (np.sign(Y), 1) if name in ("logistic", "hinge") else (np.eye(4)[LABELS], 4)
         run(good[0], loss, outputs=good[1], evaluation=Evaluation(Dataset(X, Y[:, :1] + 0.5)))
 
-
-# --- optimisers ----------------------------------------------------------------------------------
 
 OPTIMIZERS = {
     "lbfgs": optax.lbfgs,

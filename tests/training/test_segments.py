@@ -49,11 +49,6 @@ def test_a_killed_run_does_again_only_what_was_not_saved(tmp_path, every, again)
         assert trained == again
 
 
-def test_a_run_ends_where_no_replica_is_going():
-    found = doubled(Checkpoints(), going=lambda state, segment: bool(state[0] < 4))
-    assert found == (4.0, [2.0, 4.0, 0.0], 2)
-
-
 def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
     doubled(Checkpoints(tmp_path), identity=lambda: {"data": 1})
     with pytest.raises(InputError, match="of other data"):
@@ -77,9 +72,6 @@ def test_a_save_removes_earlier_steps_and_nothing_else(tmp_path):
     assert step == 5 and tree["w"].tolist() == [5, 5]
     with pytest.raises(InputError, match=r"int64\[2\].*int64\[3\]"):
         checkpoints.restore(tmp_path, {"w": np.zeros(3, int)})
-
-
-# --- evaluations ---------------------------------------------------------------------------------
 
 
 class Walk(NamedTuple):
@@ -122,8 +114,6 @@ def test_evaluations_and_measures_are_those_after_the_steps_of_each_replica():
     assert [row["step"] for row in runs.history(0)] == [0, 1]
     assert [row["size"] for row in runs.history(1)] == [3, 6, 24, 48, 384]
 
-
-# --- identities ----------------------------------------------------------------------------------
 
 INPUTS = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
 DATA = Dataset(INPUTS, np.eye(3, dtype=np.float32)[np.arange(12) % 3])

@@ -1,4 +1,4 @@
-"""Which batches a run of steps asks for, where its losses and measures stand, how parts follow."""
+"""Batches, losses and parts of runs that are counted in steps."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is found of the dense layers of small functions, and that these still compute the same."""
+"""Dense layers found in small functions, which still compute the same."""
 
 import jax
 import jax.numpy as jnp

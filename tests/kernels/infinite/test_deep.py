@@ -10,26 +10,10 @@ import pytest
 
 from lsa_jax import backend, kernels, models
 from lsa_jax.kernels.infinite import covariances, recursion
-from lsa_jax.models import (
-    ABRelu,
-    Abs,
-    Conv,
-    Dense,
-    Elementwise,
-    Erf,
-    Flatten,
-    Gelu,
-    GlobalAvgPool,
-    LayerNorm,
-    LeakyRelu,
-    Relu,
-    Residual,
-    Sin,
-)
 
 
 @dataclasses.dataclass(frozen=True)
-class Cosine(Elementwise):
+class Cosine(models.Elementwise):
     """A nonlinearity of one's own, by its duals alone."""
 
     def phi(self, x):
@@ -75,14 +59,14 @@ def of_gelu(k, v, w):
 
 # With the scale of weights that keeps variances, or lets them settle.
 NONLINEARITIES = {
-    "relu": (Relu(), of_slopes(0, 1), 2**0.5),
-    "leaky": (LeakyRelu(0.2), of_slopes(0.2, 1), 1.38),
-    "two slopes": (ABRelu(-0.3, 1.7), of_slopes(-0.3, 1.7), 0.82),
-    "abs": (Abs(), of_slopes(-1, 1), 1.0),
-    "erf": (Erf(), of_erf, 1.0),
-    "gelu": (Gelu(), of_gelu, 1.4),
-    "sine": (Sin(), of_sine(0.0), 1.0),
-    "shifted sine": (Sin(c=pi / 4), of_sine(pi / 4), 1.0),
+    "relu": (models.Relu(), of_slopes(0, 1), 2**0.5),
+    "leaky": (models.LeakyRelu(0.2), of_slopes(0.2, 1), 1.38),
+    "two slopes": (models.ABRelu(-0.3, 1.7), of_slopes(-0.3, 1.7), 0.82),
+    "abs": (models.Abs(), of_slopes(-1, 1), 1.0),
+    "erf": (models.Erf(), of_erf, 1.0),
+    "gelu": (models.Gelu(), of_gelu, 1.4),
+    "sine": (models.Sin(), of_sine(0.0), 1.0),
+    "shifted sine": (models.Sin(c=pi / 4), of_sine(pi / 4), 1.0),
     "own": (Cosine(), of_sine(pi / 2), 1.0),
 }
 
@@ -99,9 +83,9 @@ def _after(name, layers, state, parameterization):
         k, t, channels = state
         own = np.einsum("aahwhw->ahw", k)
         v, w = own[:, None, :, :, None, None], own[None, :, None, None]
-        if isinstance(layer, Dense | Conv):
+        if isinstance(layer, models.Dense | models.Conv):
             bias = layer.b_std or 0.0
-            size = np.prod(layer.window) if isinstance(layer, Conv) else 1
+            size = np.prod(layer.window) if isinstance(layer, models.Conv) else 1
             if size > 1:
                 k, t = (_window_mean(a) for a in (k, t))
             mine = k * layer.w_std**2 + bias**2
@@ -109,14 +93,14 @@ def _after(name, layers, state, parameterization):
                 mine = size * channels * k + (bias > 0)
             k, t = k * layer.w_std**2 + bias**2, mine + layer.w_std**2 * t
             channels = layer.features
-        elif isinstance(layer, Residual):
+        elif isinstance(layer, models.Residual):
             branch = _after(name, layer.branch, state, parameterization)
             k, t, channels = k + branch[0], t + branch[1], channels
-        elif isinstance(layer, LayerNorm):
+        elif isinstance(layer, models.LayerNorm):
             factor = 1 / np.sqrt((v + 1e-6) * (w + 1e-6))
             k, t = factor * k, factor * t
-        elif isinstance(layer, Flatten | GlobalAvgPool):
-            if isinstance(layer, Flatten):
+        elif isinstance(layer, models.Flatten | models.GlobalAvgPool):
+            if isinstance(layer, models.Flatten):
                 channels *= k.shape[2] * k.shape[3]
                 k, t = (np.einsum("abhwhw->ab", a) / np.prod(a.shape[2:4]) for a in (k, t))
             else:
@@ -179,13 +163,13 @@ def network(kind, name, depth, b_std):
         w_std *= 1.5**0.5
 
     def weights(w_std):
-        return Conv(5, w_std=w_std, b_std=b_std) if conv else Dense(5, w_std, b_std)
+        return models.Conv(5, w_std=w_std, b_std=b_std) if conv else models.Dense(5, w_std, b_std)
 
-    end = [*([Flatten()] if conv else []), Dense(3, 1.1, b_std)]
+    end = [*([models.Flatten()] if conv else []), models.Dense(3, 1.1, b_std)]
     if kind.startswith("residual"):
-        blocks = [Residual((layer, weights(0.25 * w_std))) for _ in range(depth)]
+        blocks = [models.Residual((layer, weights(0.25 * w_std))) for _ in range(depth)]
         return [weights(w_std), *blocks, layer, *end]
-    norm = [LayerNorm(1e-6)] if kind == "normalised" else []
+    norm = [models.LayerNorm(1e-6)] if kind == "normalised" else []
     return [*depth * [weights(w_std), *norm, layer], *end]
 
 
@@ -231,7 +215,7 @@ def test_deep_kernels_are_those_in_float64(kind, name, depth, b_std, parameteriz
 def test_compiled_kernels_are_those_in_float64():
     """Of two batches, of one, in tiles of either type, and as covariances."""
     name, parameterization = "relu", "ntk"
-    layers = [*4 * [Conv(5, w_std=2**0.5), Relu()], Flatten(), Dense(1)]
+    layers = [*4 * [models.Conv(5, w_std=2**0.5), models.Relu()], models.Flatten(), models.Dense(1)]
     x, kernel = inputs((3, 4, 2)), models.network(layers).kernel
     nngp, ntk, _ = (
         a[..., 0, 0, 0, 0] if np.ndim(a) else a for a in exact(name, layers, x, parameterization)

@@ -1,4 +1,4 @@
-"""Which networks have a recursion of our own, and how many positions their layers have."""
+"""Networks with and without a recursion of our own."""
 
 from lsa_jax.kernels.infinite.network_shape import (
     is_supported,

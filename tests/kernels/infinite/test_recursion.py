@@ -1,4 +1,4 @@
-"""Our evaluation of the infinite-width recursion against neural-tangents in float64."""
+"""The recursion in tiles, on other platforms, and its derivatives in float64."""
 
 from functools import partial
 

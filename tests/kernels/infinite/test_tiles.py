@@ -1,4 +1,4 @@
-"""Matrices of all pairs by tiles: every entry, no tile too many, and sizes that suit a cache."""
+"""Matrices of all pairs by tiles: every entry, no tile too many, and derivatives."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Free memory and disk space, and the shares of matrices and tiles."""
+"""Free memory and disk space."""
 
 import contextlib
 import math

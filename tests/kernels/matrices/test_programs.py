@@ -1,4 +1,4 @@
-"""Tiles: the chosen program and its memory, prepared blocks, rounds, and their places."""
+"""Tiles of kernels in two stages: memory, blocks that are prepared once, refused arguments."""
 
 import functools
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lsa_jax import models
-from lsa_jax.errors import InputError
 from lsa_jax.kernels import Workers, finite_kernel, gram
 from lsa_jax.kernels.matrices import programs
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages, stages_of
@@ -19,9 +18,6 @@ FEATURES = 1000
 
 def _points(n, numbers=3):
     return np.random.default_rng(n).normal(size=(n, numbers)).astype(np.float32)
-
-
-# --- programs -----------------------------------------------------------------------------------
 
 
 def _compiled(stages, n1, n2, numbers=3):
@@ -39,9 +35,6 @@ def test_a_tile_holds_both_sides_and_its_result_or_the_larger_stage():
     program = _compiled(Stages(lambda x: x[:, :1], lambda f1, f2: f1 @ f2.T), 5, 8, wide)
     least = 4 * 8 * wide  # of the longer side's examples
     assert program.held == (4 * 5, 4 * 8) and least <= program.memory <= 1.1 * least
-
-
-# --- prepared blocks ----------------------------------------------------------------------------
 
 
 def _features(x):
@@ -76,9 +69,6 @@ def test_the_matrix_is_that_of_the_function_whatever_there_is_room_for(blocks, d
         np.testing.assert_allclose(matrix, expected, rtol=1e-4, atol=1e-5)
 
 
-# --- kernels of networks in stages ---------------------------------------------------------------
-
-
 @pytest.fixture
 def network(key):
     model = models.network([models.Conv(4), models.Relu(), models.Flatten(), models.Dense(3)])
@@ -100,19 +90,3 @@ def test_settings_of_a_staged_kernel_keep_its_stages(network, get):
     assert stages_of(finite, example).between is finite.stages(example).between
     diagonal = functools.partial(finite, diagonal=True)
     assert stages_of(diagonal, example).between is diagonal
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_gram_refuses_arguments_that_the_kernels_refuse(network):
-    model, params, images = network
-
-    def refuse(shape):
-        raise InputError(f"{shape[-1]} channels")
-
-    for kernel, words in [
-        (finite_kernel(lambda p, x: model.apply(p, x)[:, 0], params), r"into \(1,\)"),
-        (finite_kernel(model.apply, params, method="magic"), "method is 'magic'"),
-        (model.kernel.checked(refuse), "2 channels"),
-    ]:
-        with pytest.raises(InputError, match=words):
-            gram(kernel, images)

