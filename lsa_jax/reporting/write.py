@@ -125,27 +125,45 @@ def write_report(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     for name, table in report.extra_tables.items():
         paths.append(workdir / f"{name}.csv")
         files.write_text(paths[-1], table.to_csv(index=False))
-    paths += (figures := _write_figures(workdir, report))
+    paths += _write_figures(workdir, report)
     files.write_json(workdir / "report.json", [claim._asdict() for claim in report.claims])
 
+    files.write_text(workdir / "report.html", report_page(workdir, results, report))
+    pictures = [f"![{name}]({name}.png)\n\n*{text}*" for name, text in report.captions.items()]
+    # Last, as a reproduction takes a new one to mean that the report is whole.
+    files.write_text(workdir / "report.md", _report_text(results, report, pictures))
+    paths += [workdir / f"report.{kind}" for kind in ("json", "md", "html")]
+    return _report_text(results, report) + "\n" + "\n".join(f"wrote {path}" for path in paths)
+
+
+def _report_text(results: pd.DataFrame, report: Report, pictures: Sequence[str] = ()) -> str:
+    """Returns a report in Markdown, in the order of its page."""
+    claims = [claim._asdict() for claim in report.claims]
     parts = [f"# {report.title}"]
+    if main := main_claims(claims):
+        heading = "Primary claims" if main[0]["primary"] else "Main claims"
+        parts.append("\n".join([f"## {heading}\n", *map(_claim_line, main)]))
+    parts.append(counts_in_words(claims))
     parts += [f"## {heading}\n\n{markdown_table(table)}" for heading, table in report.tables]
-    if report.claims:
-        parts.append(
-            "## Claims\n\n" + markdown_table(claims_table(row._asdict() for row in report.claims))
-        )
+    parts += pictures
+    if claims:
+        parts.append("## All claims\n\n" + markdown_table(claims_table(claims)))
     failed = results[results["status"] == "failed"]
     if not failed.empty:
         lines = [f"- {row.id}: {row.message}" for row in failed.itertuples()]
         parts.append("## Failed runs\n\n" + "\n".join(lines))
-    parts += report.notes
-    text = "\n\n".join(parts) + "\n"
-    pictures = [f"![{path.stem}]({path.name})" for path in figures if path.suffix == ".png"]
-    files.write_text(workdir / "report.html", report_page(workdir, results, report))
-    # Last, as a reproduction takes a new one to mean that the report is whole.
-    files.write_text(workdir / "report.md", "\n\n".join([text, *pictures]) + "\n")
-    paths += [workdir / f"report.{kind}" for kind in ("json", "md", "html")]
-    return text + "\n" + "\n".join(f"wrote {path}" for path in paths)
+    return "\n\n".join([*parts, *report.notes]) + "\n"
+
+
+def _claim_line(claim: Mapping[str, Any]) -> str:
+    """Returns a claim as an item of a Markdown list: its mark, our number, the expected one."""
+    words = in_words(claim)
+    ours = f": {words['ours']}" if words["ours"] else ""
+    interval = f" ({words['interval']})" if words["interval"] else ""
+    expected = f"; expected: {words['paper']}" if words["paper"] else ""
+    reason = f"; {words['condition']}" if words["words"] == "cannot be judged" else ""
+    status = f"{words['mark']} {words['words']}".strip()
+    return f"- **{status}**: {words['claim']}{ours}{interval}{expected}{reason}"
 
 
 # --- the page ------------------------------------------------------------------------------------

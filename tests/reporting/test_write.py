@@ -9,7 +9,7 @@ import pytest
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.reporting.write import counts_in_words, write_report
+from lsa_jax.reporting.write import counts_in_words, main_claims, write_report
 
 RECORD = {
     "command": ["/somewhere/launch/sweep.py", "--config=configs/a.py", "--workdir=runs/a b"],
@@ -108,3 +108,10 @@ def test_an_interval_ends_where_its_number_does_and_one_that_is_not_there_stays_
     assert claim(0.2, 1.5).within(0.0, 1.0) == claim(0.2, 1.0)
     assert claim(0.2, 0.8).within(0.0, 1.0) == claim(0.2, 0.8)
     assert claim(None, None).within(0.0, 1.0) == claim(None, None)
+
+
+def test_the_markdown_report_has_claims_then_tables_then_figures_then_all_claims(folder):
+    text = (folder / "report.md").read_text()
+    claim = main_claims(files.read_json(folder / "report.json"))[0]["item"]
+    places = [text.index(part) for part in (claim, "## A heading", "](curve.png)")]
+    assert places == sorted(places) and text.rindex(claim) > places[-1]
