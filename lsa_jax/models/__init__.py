@@ -33,6 +33,7 @@ from lsa_jax.models.layers import (
     LayerModule,
     LayerNorm,
     LeakyRelu,
+    MaxPool,
     Relu,
     Residual,
     Serial,
@@ -45,6 +46,7 @@ from lsa_jax.models.layers import (
 )
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
+from lsa_jax.models.sampled import sampled_kernel
 from lsa_jax.models.scaled import scaled
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "LayerModule",
     "LayerNorm",
     "LeakyRelu",
+    "MaxPool",
     "Model",
     "Relu",
     "Residual",
@@ -87,6 +90,7 @@ __all__ = [
     "from_nnx",
     "mlp",
     "network",
+    "sampled_kernel",
     "scaled",
     "wide_resnet",
 ]

@@ -24,6 +24,7 @@ from lsa_jax.models.layers import (
     Conv,
     Layer,
     LayerModule,
+    MaxPool,
     Nonlinearity,
     Serial,
     shape_of,
@@ -190,7 +191,10 @@ def _kernel(
         *_, innermost = (
             layer for layer in _all_layers(description) if layer.infinite(parameterization) is None
         )
-        return NoKernel(f"it has the layer {type(innermost).__name__}")
+        estimated = ", whose kernel models.sampled_kernel estimates" * isinstance(
+            innermost, MaxPool
+        )
+        return NoKernel(f"it has the layer {type(innermost).__name__}{estimated}")
 
     # Once a shape: tracing the network takes longer than the kernel of a few examples.
     @functools.lru_cache(maxsize=16)

@@ -55,6 +55,8 @@ class Measuring(NamedTuple):
         network: `(trained parameters) -> the network's parameters`.
         loss: `(outputs, targets) -> [n]`, that "sharpness" is of, in the trained parameters and
             with the function that is trained; `training.train` gives its own.
+        state: entries of the parameters that are not trained, such as running statistics, which
+            `training.train` finds. Start and now are compared with those of now.
     """
 
     names: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class Measuring(NamedTuple):
     targets: Callable[[Array], Array] | None = None
     network: Callable[[PyTree], PyTree] = _itself
     loss: Callable[[Array, Array], Array] | None = None
+    state: tuple[str, ...] = ()
 
 
 NOTHING = Measuring()
@@ -165,6 +168,7 @@ class Course:
         marks: Sequence[int],
         network: Callable[[PyTree], PyTree] = _itself,
         sharpness: Callable[[int, PyTree], float] | None = None,
+        state: tuple[str, ...] = (),
     ) -> None:
         """Prepares the course of a run.
 
@@ -177,13 +181,14 @@ class Course:
             marks: increasing, the first that of the start.
             network: as in `Measuring`.
             sharpness: `(replica, its trained parameters) -> sharpness`, where it is measured.
+            state: as in `Measuring`.
 
         Raises:
             InputError: a name is not one of these.
         """
         for name in names:
             require("measures", name, one_of(*NAMES))
-        self.marks, self._network = list(marks), network
+        self.marks, self._network, self._state = list(marks), network, state
         self._names = tuple(name for name in names if name in MEASURES)
         self._velocity, self._apply = VELOCITY in names, apply
         self._sharpness = sharpness if SHARPNESS in names else None
@@ -203,6 +208,8 @@ class Course:
             return np.asarray(leaf[replica])  # also where it is one number
 
         start, now = (jax.tree.map(own, p) for p in (self._starts, params))
+        if self._state:
+            start = start | {name: now[name] for name in self._state}
         return start, now, self._inputs[replica], self._targets[replica]
 
     def _find_columns(self) -> list[str]:
@@ -212,8 +219,11 @@ class Course:
         columns = [VELOCITY] if self._velocity else []
         columns += [SHARPNESS] if self._sharpness else []
         for name, value in jax.eval_shape(named, *self._of(0, self._starts)).items():
-            layers = [f"{name}/{layer}" for layer in value] if isinstance(value, dict) else [name]
-            columns += layers
+            if isinstance(value, dict):
+                trained = [layer for layer in value if layer.split("/")[0] not in self._state]
+                columns += [f"{name}/{layer}" for layer in trained]
+            else:
+                columns.append(name)
         return columns
 
     def take(self, mark: int, params: PyTree, replicas: Iterable[int] | None = None) -> None:
@@ -244,6 +254,8 @@ class Course:
             if at == 0:
                 kept[:] = now
             known = (kept[0].copy(), now)
+            if self._state:
+                known = (np.asarray(tangent_kernel(self._apply, given[0], given[2])), now)
             if self._velocity:
                 elapsed = self.marks[at] - self.marks[max(at - 1, 0)]
                 distance = float(1 - measures.cosine(kept[1], now))
@@ -292,7 +304,7 @@ def course_of_weights(measuring: Measuring, starts: PyTree, marks: Sequence[int]
     starts = measuring.network(starts)
     nothing = np.zeros((len(jax.tree.leaves(starts)[0]), 0), np.float32)
     given = (measuring.names, _no_outputs, starts, nothing, nothing, log_spaced(marks))
-    return Course(*given, measuring.network)
+    return Course(*given, measuring.network, state=measuring.state)
 
 
 def _no_outputs(params: PyTree, inputs: Array) -> Array:
@@ -354,4 +366,4 @@ def course_of(
     )
     check_alone(apply, jax.tree.map(lambda leaf: leaf[0], starts), inputs[0])
     given = (measuring.names, apply, starts, inputs, targets, chosen)
-    return Course(*given, measuring.network, sharpness)
+    return Course(*given, measuring.network, sharpness, measuring.state)

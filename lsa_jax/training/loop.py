@@ -22,7 +22,7 @@ from lsa_jax import backend
 from lsa_jax.arrays import digest, random_key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import Model, state_names
 from lsa_jax.parallel import Layout, ReplicaLayout
 from lsa_jax.training.checkpoints import program_digest
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
@@ -144,10 +144,14 @@ class _Run:
             own = jax.tree.map(lambda a: a[replica], given)
             return source.fetch(source.arrays, own, index, jnp.int32(0))
 
+        model, starts, state = self._recipe.model, self.layout.gather(self.start.params), ()
+        if model.next_state is not None:
+            first = jax.tree.map(lambda leaf: leaf[0], starts)
+            state = state_names(model, first, fetch(0, jnp.arange(1)).inputs)
         return course_of(
-            measuring._replace(loss=measuring.loss or self._recipe.loss),
-            self._recipe.model.apply,
-            self.layout.gather(self.start.params),
+            measuring._replace(loss=measuring.loss or self._recipe.loss, state=state),
+            model.apply,
+            starts,
             fetch,
             source.num_examples,
             range(epochs + 1),

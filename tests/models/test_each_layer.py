@@ -26,6 +26,7 @@ from lsa_jax.models import (
     Identity,
     LayerNorm,
     LeakyRelu,
+    MaxPool,
     Relu,
     Residual,
     Sigmoid,
@@ -111,9 +112,12 @@ def test_pools_are_means_or_sums_over_places():
     np.testing.assert_allclose(apply([GlobalAvgPool()], IMAGES), IMAGES.mean((1, 2)), rtol=1e-4)
     np.testing.assert_allclose(apply([GlobalSumPool()], IMAGES), IMAGES.sum((1, 2)), rtol=1e-4)
     halves = IMAGES.reshape(2, 2, 2, 3, 2, 3)
-    for layer, mean in ((AvgPool(), halves.mean((2, 4))), (SumPool(), halves.sum((2, 4)))):
+    for layer, pool in ((AvgPool(), np.mean), (SumPool(), np.sum), (MaxPool(), np.max)):
         found = apply([layer, Flatten()], IMAGES)
-        np.testing.assert_allclose(found, mean.reshape(2, -1), rtol=1e-4, atol=1e-5)
+        expected = pool(halves, axis=(2, 4)).reshape(2, -1)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    padded = apply([MaxPool((2, 2), (4, 6), "SAME"), Flatten()], -np.abs(IMAGES[:, :1, :1]))
+    np.testing.assert_array_equal(padded, -np.abs(IMAGES[:, 0, 0]))  # zeros around do not count
     assert [s.total for s in GlobalSumPool().infinite("ntk") + SumPool().infinite("ntk")] == [1, 1]
     assert [s.total for s in GlobalAvgPool().infinite("ntk") + AvgPool().infinite("ntk")] == [0, 0]
 

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import optax
 import pytest
+from flax import linen as nn
 
 from lsa_jax import models
 from lsa_jax.errors import InputError
@@ -82,6 +83,27 @@ def test_the_sharpness_is_that_of_the_trained_function(key, data, run):
     starts = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
     with pytest.raises(InputError, match="the loss is not known"):
         courses.course_of(measuring, model.apply, starts, lambda *at: data, 37, [0, 5], 100)
+
+
+class Normalised(nn.Module):
+    @nn.compact
+    def __call__(self, x, train):
+        x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(nn.Dense(6)(x))
+        return nn.Dense(3)(nn.relu(x))
+
+
+def test_state_is_no_layer_and_start_and_now_have_that_of_now(key, data, run):
+    model = models.from_flax_linen(Normalised())
+    names = ("weight_movement", "kernel_distance", "linearization_gap")
+    now, history = run(key, model=model, evaluation=measured(names))
+    moved = {name.split("/", 1)[1] for name in history.rows[-1] if name.startswith("weight")}
+    layers = {f"params/{layer}" for layer in ("Dense_0", "BatchNorm_0", "Dense_1")}
+    assert moved == layers
+    start = model.init(init_key(key), (5,)) | {"batch_stats": now["batch_stats"]}
+    x = data.inputs[courses.subsample(37, 12)]
+    for name in names[1:]:
+        expected = getattr(measures, name)(model.apply, start, now, x)
+        assert history.rows[-1][name] == pytest.approx(float(expected), rel=1e-3), name
 
 
 @pytest.mark.parametrize(

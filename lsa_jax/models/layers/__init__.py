@@ -40,6 +40,7 @@ from lsa_jax.models.layers.pooling import (
     Flatten,
     GlobalAvgPool,
     GlobalSumPool,
+    MaxPool,
     SumPool,
 )
 
@@ -67,6 +68,7 @@ __all__ = [
     "LayerModule",
     "LayerNorm",
     "LeakyRelu",
+    "MaxPool",
     "Nonlinearity",
     "Relu",
     "Residual",

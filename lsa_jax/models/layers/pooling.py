@@ -94,3 +94,23 @@ class SumPool(_WindowPool):
             InputError: inputs are not images, or no window fits into them.
         """
         return prod(self.window) * super().finite(x, module)
+
+
+@dataclass(frozen=True)
+class MaxPool(_WindowPool):
+    """The largest number in each window of an image; see `Conv` for the attributes.
+
+    Its kernel at infinite width has no formula: `models.sampled_kernel` estimates it.
+    """
+
+    def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q c"]:
+        """Returns one maximum a window and channel; padding does not count.
+
+        Raises:
+            InputError: inputs are not images, or no window fits into them.
+        """
+        check_fits(type(self).__name__, x, self.window, self.padding)
+        return nn.max_pool(x, self.window, self.strides, self.padding)
+
+    def infinite(self, parameterization: str) -> None:
+        """Returns None."""
