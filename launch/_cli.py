@@ -193,7 +193,7 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         try:
             if not configured:
                 _refuse_config()
-            if not flags.FLAGS.get_flag_value("distributed", False):
+            if not ("distributed" in flags.FLAGS and flags.FLAGS.distributed):
                 program_cache.keep_programs()
             return main()
         except InputError as error:
