@@ -6,6 +6,7 @@ JAX does this by itself once it has a folder. Half of a short command's time is 
 import hashlib
 import os
 import platform
+import warnings
 from pathlib import Path
 
 _MOST_BYTES = 2**30  # of a machine's programs; the least recently used ones go first
@@ -41,3 +42,5 @@ def keep_programs() -> None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_MOST_BYTES))
         seconds = str(_LEAST_SECONDS)
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", seconds)
+        # Programs that call oneDNN cannot be written, and damaged files not read: JAX compiles.
+        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")

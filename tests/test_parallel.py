@@ -1,9 +1,12 @@
 """Layouts: few copies, and the same results however functions are mapped."""
 
+import gc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import psutil
 import pytest
 
 from lsa_jax import parallel, training
@@ -83,3 +86,19 @@ def test_training_has_the_same_bits_by_pmap_and_by_shard_map(layout, num_devices
             np.testing.assert_array_equal(ours, theirs)
         else:
             np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_programs_of_ended_runs_are_let_go(key):
+    """Linux aborts a process that holds too many pieces of memory, see vm.max_map_count."""
+    data, pieces = Dataset(jnp.ones((4, 3)), jnp.ones((4, 1))), []
+    for scale in range(4):
+        model = Model(
+            lambda key, shape: {"w": jnp.zeros((*shape, 1))},
+            lambda params, x, scale=scale: scale * x @ params["w"],
+            None,
+        )
+        loss = training.LOSSES["squared_error"]
+        training.train(key, model, data, loss, optax.sgd(0.1), epochs=1, batch_size=2)
+        gc.collect()
+        pieces.append(len(psutil.Process().memory_maps(grouped=False)))
+    assert pieces[3] - pieces[1] < 20, pieces
