@@ -50,7 +50,7 @@ class Threads(ProcessGroup):
         return self.gather(array).sum(axis=0)
 
 
-BOARD, BARRIER, OWN = [None] * SIZE, threading.Barrier(SIZE), threading.local()
+BOARD, BARRIER, OWN = [None] * SIZE, threading.Barrier(SIZE, timeout=60), threading.local()
 
 
 @pytest.fixture
