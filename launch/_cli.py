@@ -4,6 +4,7 @@ Everything here runs before jax is imported. A mistake prints `error: ...` on st
 exits with status 2.
 """
 
+import codecs
 import io
 import math
 import os
@@ -109,9 +110,10 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: objec
 
 
 def _print_names_of_any_bytes() -> None:
-    """Lets the standard output hold names of files that are not UTF-8."""
+    """Lets the standard output hold names of files that are not UTF-8, and signs it has not."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")
+        is_utf8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
+        sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "replace")
 
 
 _words: list[str] = []  # of this command line, with those of its flag files in their places
@@ -135,6 +137,8 @@ def _parse(argv: list[str]) -> list[str]:
         _refuse_infinite()
     except (flags.Error, InputError) as error:
         _fail(str(error))
+    except UnicodeDecodeError:
+        _fail("--flagfile is no text; accepted: a file of flags in UTF-8, one a line")
     if len(remaining) > 1:
         _fail(f"unexpected argument {remaining[1]!r}; all settings are flags such as --workdir=DIR")
     return remaining

@@ -114,6 +114,8 @@ def _check() -> None:
     """Raises where flags are wrong or programs are missing; imports nothing."""
     if _MEM_GB.value is not None and not 0 < _MEM_GB.value < float("inf"):
         raise InputError(f"--mem_gb is {_MEM_GB.value:g}; accepted: a number above 0")
+    if "%" in str(workdir := _cli.workdir().absolute()):  # sbatch replaces %j and so on in it
+        raise InputError(f"--workdir is {str(workdir)!r}; accepted: a path without %, for the logs")
     if importlib.util.find_spec("submitit") is None:
         raise InputError("launch.slurm needs submitit; pip install 'lsa_jax[slurm]' installs it")
     absent = [name for name in _PROGRAMS if shutil.which(name) is None]

@@ -66,7 +66,7 @@ def real_array(
 def real_numbers(name: str, value: Any) -> Shaped[Array | np.ndarray, "..."]:
     """Returns an argument as an array whose entries are real numbers, of the type they have.
 
-    A matrix that is mapped from a file is not read.
+    A matrix that is mapped from a file is not read, unless its bytes come in the other order.
 
     Raises:
         InputError: not an array of real numbers.
@@ -83,7 +83,11 @@ def real_numbers(name: str, value: Any) -> Shaped[Array | np.ndarray, "..."]:
             f"{name} holds {kind} entries; accepted: real numbers, as np.asarray(values, "
             "'float32') gives"
         )
-    return array.astype(np.float64) if kind == np.longdouble and kind != np.float64 else array
+    if kind == np.longdouble and kind != np.float64:
+        return array.astype(np.float64)
+    if not is_jax(array) and not array.dtype.isnative:  # as FITS and IDX files have them
+        return array.astype(array.dtype.newbyteorder("="))
+    return array
 
 
 def check_axes(name: str, shape: tuple[int, ...], axes: str, *, empty: bool = False) -> None:

@@ -4,9 +4,10 @@ Nothing here imports jax, so that a mistake in a configuration costs a fraction 
 """
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from lsa_jax.errors import InputError
 
@@ -27,14 +28,17 @@ class Kind(NamedTuple):
 
 def is_integer(value: Any) -> bool:
     """Whether a value is a whole number, which True and False are not."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a float can hold, which True and False are not."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return abs(value) <= sys.float_info.max  # False of not-a-number, and of what no float can hold
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # of a whole number
+        return False
 
 
 def one_of(*choices: Any) -> Kind:
@@ -51,7 +55,7 @@ def integer(minimum: int) -> Kind:
     """Accepts whole numbers from `minimum` up that an array's index and a random key can hold."""
 
     def accepts(value: Any) -> bool:
-        return is_integer(value) and minimum <= value <= _LARGEST
+        return is_integer(value) and minimum <= int(value) <= _LARGEST
 
     return Kind(accepts, f"a whole number, {minimum} or more (below 2^31)", int)
 
@@ -64,6 +68,7 @@ def number(minimum: float, maximum: float = math.inf, *, above: bool = False) ->
     def accepts(value: Any) -> bool:
         if not is_number(value):
             return False
+        value = float(value)
         return (value > minimum if above else value >= minimum) and value <= maximum
 
     return Kind(accepts, words, float)

@@ -5,6 +5,7 @@ Nothing here imports jax.
 
 import hashlib
 import importlib.util
+import os
 import sys
 import types
 from pathlib import Path
@@ -33,7 +34,7 @@ def path_of(field: str, named: str) -> Path:
     """
     if not is_named(named):
         raise InputError(f"{field} is {named!r}; accepted: {ACCEPTED}")
-    path = Path(named.rpartition(":")[0]).expanduser()
+    path = Path(os.path.expanduser(named.rpartition(":")[0]))
     if not path.is_file():
         raise InputError(f"{field} is {named!r} and there is no file {path}; accepted: {ACCEPTED}")
     return path

@@ -344,6 +344,7 @@ NUMBERS = {
     "float16": _typed(np.float16, 90),
     "bfloat16": _typed(jnp.bfloat16, 64),
     "float64": _typed(np.float64),
+    "swapped bytes": lambda a, row: a.astype(a.dtype.newbyteorder()),
     "strided": _strided,
     "read_only": _read_only,
     "jax": _of_jax,

@@ -184,7 +184,7 @@ def photographs(
         PictureWarning: files that may be pictures were left out, with their number.
     """
     resizing.check(size, fit)
-    tree = folder_tree(Path(directory).expanduser())
+    tree = folder_tree(Path(os.path.expanduser(directory)))
     names = tree.pictures()
     if not names:
         skipped = f" (left out: {counted(tree.unreadable())})" if tree.unreadable() else ""
@@ -317,6 +317,16 @@ def _copies(train: Dataset, test: Dataset) -> list[str]:
     return [f"{of_all} are copies of training pictures"] if copies else []
 
 
+def _check_trained(directory: Path, names: tuple[str, ...], train: Dataset) -> None:
+    """Raises InputError where a class, of these names, has no training picture."""
+    lacking = [name for label, name in enumerate(names) if not (train.targets == label).any()]
+    if lacking:
+        raise InputError(
+            f"{directory} has one picture of {', '.join(lacking)}, and the first of every five is "
+            "a test picture; accepted: two of each class or more, or folders train and test"
+        )
+
+
 def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> ImageSet:
     """Reads a directory of pictures, one folder a class.
 
@@ -329,8 +339,9 @@ def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> 
         fit: how pictures become square; see `resizing.resize`.
 
     Raises:
-        InputError: there are fewer than two classes, they differ between train and test, a picture
-            is in two of them, or cannot be read, or has another size than the first.
+        InputError: there are fewer than two classes, they differ between train and test, one has
+            no training picture, a picture is in two of them, or cannot be read, or has another size
+            than the first.
 
     Warns:
         PictureWarning: one line on files left out, and on test pictures that are copies of
@@ -347,6 +358,7 @@ def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> 
     labels, count = _labels(train), len(_names(train))
     if found.test is None:
         splits = split_every_fifth(inputs, labels)
+        _check_trained(directory, tuple(train), splits[0])
     else:
         splits = Dataset(inputs[:count], labels), Dataset(inputs[count:], _labels(test))
     remarks = [*left_out(tree), *found.remarks, *_copies(*splits)]

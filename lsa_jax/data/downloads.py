@@ -216,7 +216,7 @@ def fetch(name: str, data_dir: Path) -> None:
 def default_data_dir() -> Path | None:
     """Returns the folder named by the environment variable LSA_DATA_DIR, or None."""
     given = os.environ.get(DATA_DIR_VARIABLE)
-    return Path(os.path.expandvars(given)).expanduser() if given else None
+    return Path(os.path.expanduser(os.path.expandvars(given))) if given else None
 
 
 def cache_dir() -> Path:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lsa_jax.checks import require, text
 from lsa_jax.data import _image_files, downloads, resizing, stand_ins, stars
 from lsa_jax.data._image_files import (
     ImageSet,
@@ -172,14 +173,22 @@ def load_folder(
         PictureWarning: one line that counts files left out, and test images that are copies of
             training images.
     """
+    name = _name(name)
     if size is not None:
         resizing.check(size, fit)
     directory = (
-        Path(data_dir).expanduser() if data_dir is not None else downloads.default_data_dir()
+        Path(os.path.expanduser(data_dir)) if data_dir is not None else downloads.default_data_dir()
     )
     if directory is None:
         raise _unknown(name, "there is no data folder")
     return read_folder(_folder(name, directory), size, fit)
+
+
+def _name(name: str | Path) -> str:
+    """Returns the name of a data set; an empty one would be the data folder itself."""
+    name = os.fspath(name) if isinstance(name, Path) else name
+    require("name", name, text())
+    return name
 
 
 def _unknown(name: str, missing: str) -> MissingDataError:
@@ -235,13 +244,14 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
         ChecksumWarning: the files are well-formed, but not the published ones.
         PictureWarning: of a folder; see `load_folder`.
     """
+    name = _name(name)
     if stand_ins.are_wanted() and name in stand_ins.SHAPES:
         named = CIFAR10_CLASSES if name == "cifar10" else None
         return ImageSet(*stand_ins.splits(name, named))
     if name == "stars":
         return stars.image_set()
     directory = (
-        Path(data_dir).expanduser() if data_dir is not None else downloads.default_data_dir()
+        Path(os.path.expanduser(data_dir)) if data_dir is not None else downloads.default_data_dir()
     )
     if name not in NAMES:
         return load_folder(name, directory)

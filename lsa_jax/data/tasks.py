@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from lsa_jax.arrays import check_axes
+from lsa_jax.checks import integer, is_integer, require
 from lsa_jax.data._image_files import ImageSet
 from lsa_jax.data.dataset import Dataset, checked_dataset
 from lsa_jax.errors import InputError
@@ -48,9 +49,9 @@ def _grouping(
     names, new = class_names, np.full(len(class_names), -1, np.int32)
     if task == "all":
         kept = tuple(classes) or tuple(range(len(class_names)))
-        outside = [c for c in kept if not 0 <= c < len(class_names)]
+        outside = [c for c in kept if not (is_integer(c) and 0 <= c < len(class_names))]
         if outside:
-            raise InputError(f"classes holds {outside[0]}; accepted: 0 to {len(class_names) - 1}")
+            raise InputError(f"classes holds {outside[0]!r}; accepted: 0 to {len(class_names) - 1}")
         if len(kept) < 2 or len(set(kept)) < len(kept):
             raise InputError(f"classes is {kept}; accepted: two different classes or more")
         new[list(kept)] = np.arange(len(kept))
@@ -106,7 +107,7 @@ def _take(
     labels = new_label[dataset.targets]
     index = np.flatnonzero(labels >= 0)
     if count is not None:
-        if not 1 <= count <= len(index):
+        if not is_integer(count) or not 1 <= count <= len(index):
             raise InputError(f"{field} is {count}; accepted: 1 to {len(index)}, or None for all")
         index = index[subset_order(labels[index], seed)[:count]]
     one_hot = np.eye(num_classes, dtype=np.float32)[labels[index]]
@@ -158,8 +159,7 @@ def task_view(
             range, or there are fewer examples than requested.
     """
     class_names, new_label = _grouping(image_set.class_names, task, classes)
-    if subset_seed < 0:
-        raise InputError(f"subset_seed is {subset_seed}; accepted: 0 or more")
+    require("subset_seed", subset_seed, integer(0))
     found = [
         _checked(f"image_set.{part}", getattr(image_set, part), len(image_set.class_names))
         for part in ("train", "test")

@@ -3,8 +3,8 @@
 Nothing here imports jax before the arguments are checked.
 """
 
+import os
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def load_data(named: str, size: int) -> tuple[Any, ...]:
     Raises:
         InputError: neither of the two, or its contents are not accepted.
     """
-    path = Path(named).expanduser()
+    path = Path(os.path.expanduser(named))
     if path.is_dir():
         from lsa_jax.data import images
 
@@ -67,13 +67,10 @@ def load_data(named: str, size: int) -> tuple[Any, ...]:
         raise InputError(
             f"--data is {named!r}{gone}; accepted: a folder of images, or an .npz file"
         )
-    import numpy as np
+    from lsa_jax.reporting import files
 
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"--data is {named!r}, which cannot be read: {error}") from None
+    found = files.read_array(path, "accepted in --data: a file of np.savez, without objects")
+    found = found if isinstance(found, dict) else {}  # a single array under another name
     for names in (("X", "y", "X_test", "y_test"), ("X", "y")):
         if set(names) <= set(found):
             given = [found[name] for name in names]
@@ -100,7 +97,7 @@ def _main(argv: list[str]) -> None:
     found = diagnose(network, *data, key=key, minutes=_MINUTES.value, **sizes)
     print(found, found.table.to_string(index=False), sep="\n\n")
     if _HTML.value is not None:
-        found.to_html(Path(_HTML.value).expanduser())
+        found.to_html(Path(os.path.expanduser(_HTML.value)))
 
 
 def _parse(argv: list[str]) -> list[str]:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from lsa_jax.checks import is_number
 from lsa_jax.errors import InputError, StorageError
-from lsa_jax.reporting.courses import is_measured_alone
+from lsa_jax.reporting.courses import COUNTERS, is_measured_alone
 
 
 @contextlib.contextmanager
@@ -262,9 +262,14 @@ def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
         raise
     except ValueError:
         rows = [None]
-    if not all(isinstance(row, dict) for row in rows):
+    if not all(isinstance(row, dict) and _is_counted(row) for row in rows):
         raise InputError(f"{path} is damaged; {remedy(directory)}")
     return rows
+
+
+def _is_counted(row: dict[str, Any]) -> bool:
+    """Whether the columns that number a row hold numbers."""
+    return all(is_number(row[name]) for name in COUNTERS if name in row)
 
 
 def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:

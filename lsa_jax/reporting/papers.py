@@ -59,8 +59,8 @@ def _place(path: Path) -> tuple:
 def item_and_claim(path: Path) -> tuple[str, str]:
     """Returns a configuration's figure or table and its claim: the first line of its docstring."""
     try:
-        docstring = ast.get_docstring(ast.parse(path.read_text()))
-    except SyntaxError:
+        docstring = ast.get_docstring(ast.parse(path.read_bytes()))
+    except (SyntaxError, ValueError):  # bytes of no text are either, by version
         docstring = None  # its command will say so
     item, _, about = (docstring or path.stem).splitlines()[0].partition(": ")
     return item.removesuffix("."), about

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import tqdm
 
+from lsa_jax.checks import is_number
 from lsa_jax.errors import StorageError
 from lsa_jax.reporting import files
 
@@ -79,8 +80,10 @@ def read_heartbeats(workdir: Path) -> list[Beat]:
     for path in sorted((workdir / "groups").glob(f"*{_SUFFIX}")):
         # A group may end meanwhile, and its file may be of another version.
         with contextlib.suppress(FileNotFoundError, TypeError):
-            beat: dict[str, Any] = files.read_object(path, "remove it; it is only for watching")
-            found.append(Beat(**beat))
+            read: dict[str, Any] = files.read_object(path, "remove it; it is only for watching")
+            beat = Beat(**read)
+            if isinstance(beat.runs, list) and beat.runs and all(map(is_number, beat[1:])):
+                found.append(beat)
     return found
 
 

@@ -3,7 +3,6 @@
 import difflib
 import glob
 import importlib.util
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import ml_collections
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import papers
 from lsa_jax.sweep.fields import load_settings
+from lsa_jax.sweep.points import file_name
 from lsa_jax.sweep.variants import UnknownVariantError
 
 _FOLDER = Path("configs")
@@ -48,9 +48,7 @@ def expand(named: str) -> list[list[str]]:
     """
     path, variant = papers.split_config(named)
     if named.endswith(_LINES):
-        lines = path.read_text().splitlines() if path.is_file() else []
-        words = [shlex.split(line.removeprefix("--config="), comments=True) for line in lines]
-        found = [line for line in words if line]
+        found = [words for line in _lines(path) if (words := _words(path, line))]
     elif path.exists() or not any(sign in named for sign in "*?["):
         return [[named]]
     else:
@@ -65,13 +63,32 @@ def expand(named: str) -> list[list[str]]:
     return found
 
 
+def _lines(path: Path) -> list[str]:
+    """Returns the lines of a text file; none where there is no file."""
+    try:  # editors of Windows begin a file with a mark
+        return path.read_text(encoding="utf-8-sig").splitlines() if path.is_file() else []
+    except UnicodeDecodeError:
+        raise InputError(f"--config is '{path}', which is no text; accepted: UTF-8") from None
+
+
+def _words(path: Path, line: str) -> list[str]:
+    """Returns the words of a line, as a shell does."""
+    try:
+        return shlex.split(line.removeprefix("--config="), comments=True)
+    except ValueError as error:  # a quotation that does not end, or nothing after a backslash
+        raise InputError(
+            f"--config is '{path}' with the line {line!r}: {error}; accepted: quotation marks in "
+            "pairs, and no backslash at the end"
+        ) from None
+
+
 def folder(named: str, fields: Sequence[str]) -> str:
     """Returns a name for a sweep's folder that depends on its own line of configuration alone."""
     path, variant = papers.split_config(named)
     parent = path.absolute().parent.name
     parts = [parent if parent != _FOLDER.name else "", path.stem, variant]
     parts += [field.removeprefix("--config.") for field in fields]
-    return re.sub(r"[^A-Za-z0-9_.=+-]", "_", "-".join(filter(None, parts)))
+    return file_name("-".join(filter(None, parts)))
 
 
 def load(path: Path) -> ModuleType:

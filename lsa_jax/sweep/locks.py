@@ -28,8 +28,8 @@ def _refusing(workdir: Path) -> Iterator[None]:
         yield
     except filelock.Timeout:
         raise InUseError(f"--workdir {workdir} is in use by another sweep; wait for it") from None
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, NotImplementedError) as error:  # the latter of filelock, without flock
+        reason = getattr(error, "strerror", None) or error
         raise StorageError(f"--workdir {workdir} cannot be written: {reason}") from None
 
 

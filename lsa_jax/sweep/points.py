@@ -1,16 +1,22 @@
 """From a configuration and its swept settings to the points of a sweep."""
 
+import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_collections
+import numpy as np
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
 from lsa_jax.sweep.fields import load_settings
+
+# File systems take names of 255 bytes; the files of a point add endings to its name.
+_LONGEST = 180
 
 
 class Point(NamedTuple):
@@ -27,20 +33,28 @@ class Point(NamedTuple):
     config: ml_collections.ConfigDict
 
 
+def file_name(text: str) -> str:
+    """Returns a text as the name of a file or folder; a long one ends with a hash of all of it."""
+    name = re.sub(r"[^A-Za-z0-9_.=+-]", "_", text)
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}-{hashlib.sha256(os.fsencode(text)).hexdigest()[:16]}"
+
+
 def _point_id(settings: Mapping[str, Any], *, exact: bool = False) -> str:
     """Returns a point's id, with numbers to six digits, or all of them."""
 
     def text(value: Any) -> str:
         if not isinstance(value, int | float):
             return str(value)
-        short = f"{value:g}"
+        short = f"{value + 0:g}"  # of -0.0, too, "0"
         return str(value) if exact and float(short) != value else short
 
     parts = [
         value if isinstance(value, str) else f"{name.split('.')[-1]}={text(value)}"
         for name, value in settings.items()
     ]
-    return re.sub(r"[^A-Za-z0-9_.=+-]", "_", ",".join(parts).replace(",", "-")) or "single"
+    return file_name(",".join(parts).replace(",", "-")) or "single"
 
 
 def _ids(sweep: list[dict[str, Any]]) -> list[str]:
@@ -67,6 +81,7 @@ def make_points(
         InputError: a point's configuration is not accepted, or two points are the same.
     """
     points: dict[str, Point] = {}
+    sweep = [{name: _builtin(value) for name, value in settings.items()} for settings in sweep]
     for name, settings in zip(_ids(sweep), sweep, strict=True):
         resolved = config.copy_and_resolve_references()
         with resolved.unlocked():
@@ -79,6 +94,13 @@ def make_points(
     if not points:
         raise InputError("the sweep has no points; every config.sweep.* needs at least one value")
     return list(points.values())
+
+
+def _builtin(value: Any) -> Any:
+    """Turns numpy's numbers into Python's, which configurations of fixed types and JSON hold."""
+    if isinstance(value, tuple):
+        return tuple(map(_builtin, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _tuples(value: Any) -> Any:
@@ -144,5 +166,5 @@ def group_points(
     for point in points:
         names = varying(point.config)
         shared = {name: v for name, v in point.config.to_dict().items() if name not in names}
-        found.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
+        found.setdefault(json.dumps(shared, sort_keys=True, default=files.plain), []).append(point)
     return list(found.values())

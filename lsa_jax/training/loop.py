@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Key
 
 from lsa_jax import backend
 from lsa_jax.arrays import digest, random_key
+from lsa_jax.checks import integer, require
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model, state_names
@@ -275,8 +276,7 @@ def _check_sizes(
         **{f"number of {name} examples": s.num_examples for name, s in sources.items()},
     }
     for name, value in sizes.items():
-        if value < 1:
-            raise InputError(f"{name} is {value}; accepted: 1 or more")
+        require(name, value, integer(1))
 
 
 def _identity(

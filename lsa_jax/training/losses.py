@@ -30,9 +30,10 @@ def softmax_cross_entropy(outputs: Outputs, targets: Targets) -> Float[Array, " 
         targets: probabilities [n, c], such as one-hot rows, or class numbers, integers [n].
 
     Raises:
-        InputError: other shapes, or a class outside 0 to c - 1. Traced ones give NaN.
+        InputError: other shapes, negative rows, or a class outside 0 to c - 1. Traced classes
+            outside give NaN.
     """
-    outputs, targets = paired(outputs, targets, "classes")
+    outputs, targets = paired(outputs, targets, "probabilities")
     return optax.softmax_cross_entropy(outputs, _rows(targets, outputs.shape[1]))
 
 
@@ -87,8 +88,8 @@ LOSSES: dict[str, Callable] = {
 }
 
 _KINDS = {
-    softmax_cross_entropy: "classes",
-    class_mean_cross_entropy: "classes",
+    softmax_cross_entropy: "probabilities",
+    class_mean_cross_entropy: "probabilities",
     squared_error: "numbers",
     logistic: "signs",
     hinge: "signs",
@@ -146,15 +147,18 @@ def check_all(function: Callable, size: int, targets: Targets) -> bool:
 
 
 def paired(
-    outputs: Outputs, targets: Targets, kind: Literal["classes", "numbers", "signs", "sides"]
+    outputs: Outputs,
+    targets: Targets,
+    kind: Literal["probabilities", "classes", "numbers", "signs", "sides"],
 ) -> tuple[Float[Array | np.ndarray, "n c"], Shaped[Array | np.ndarray, "n ..."]]:
     """Returns outputs and targets in the forms that a loss or metric compares.
 
     Args:
         outputs: [n, c].
         targets: as the user has them.
-        kind: "classes" (rows [n, c > 1], or integers [n]), "numbers" ([n, c]), "signs" (-1 or +1,
-            one output) or "sides" (any numbers but zero, one output).
+        kind: "classes" (rows [n, c > 1], or integers [n]), "probabilities" (the same without
+            negative rows), "numbers" ([n, c]), "signs" (-1 or +1, one output) or "sides" (any
+            numbers but zero, one output).
 
     Returns:
         Outputs as floats, and targets: floats of the outputs' shape, class numbers int32 [n], or
@@ -177,11 +181,12 @@ def paired(
 
     if targets.shape[0] != count:
         raise refused(f"[{count}, ...]", "pass as many of both")
-    if kind == "classes" and size == 1:
+    of_classes = kind in ("classes", "probabilities")
+    if of_classes and size == 1:
         raise refused("two outputs or more", "training.logistic takes signs and one output")
     if kind in ("signs", "sides") and size > 1:
         raise refused("one output", "training.softmax_cross_entropy takes more")
-    if kind == "classes" and targets.ndim == 1 and _is_whole(targets):
+    if of_classes and targets.ndim == 1 and _is_whole(targets):
         return floats(outputs), _class_numbers(targets, size)
     if size == 1 and targets.ndim == 1:
         targets = targets[:, None]
@@ -190,6 +195,8 @@ def paired(
     if kind in ("signs", "sides"):
         _check_signs(targets, kind)
         targets = targets.reshape(-1)
+    elif kind == "probabilities":
+        _check_probabilities(targets)
     return floats(outputs), floats(targets)
 
 
@@ -237,6 +244,17 @@ def _check_signs(targets: Array | np.ndarray, kind: str) -> None:
     accepted = "-1 and +1" if kind == "signs" else "numbers other than 0"
     raise InputError(
         f"targets {found}; accepted for one output: {accepted}; 2.0 * y - 1 makes signs of 0 and 1"
+    )
+
+
+def _check_probabilities(targets: Array | np.ndarray) -> None:
+    """Raises InputError where rows are negative: the cross-entropy would have no lower bound."""
+    if isinstance(targets, jax.core.Tracer) or not (below := np.asarray(targets) < 0).any():
+        return
+    raise InputError(
+        f"targets has {below.sum()} negative entries such as {np.asarray(targets)[below][0]:g}; "
+        "accepted for a cross-entropy: probabilities, such as one-hot rows; (y + 1) / 2 makes rows "
+        "of 0 and 1 of signs, and training.squared_error takes any numbers"
     )
 
 

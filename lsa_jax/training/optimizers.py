@@ -9,7 +9,7 @@ import optax
 from jaxtyping import ArrayLike, Float
 
 from lsa_jax.arrays import real_array
-from lsa_jax.checks import integer, number, require
+from lsa_jax.checks import integer, number, require, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.training.losses import floats
 
@@ -69,6 +69,12 @@ def _schedule(
         return optax.cosine_decay_schedule(learning_rate, epochs * steps_per_epoch)
     if name == "steps":
         falls: dict[int, float] = {}
+        require(
+            "decay_epochs",
+            tuple(decay_epochs) if isinstance(decay_epochs, list) else decay_epochs,
+            tuple_of(number(0)),
+        )
+        require("decay_factor", decay_factor, number(0))
         for epoch in decay_epochs:
             step = round(epoch * steps_per_epoch)
             falls[step] = falls.get(step, 1.0) * decay_factor
@@ -98,9 +104,12 @@ def make_optimizer(
             the same share at any width.
 
     Raises:
-        InputError: the name is not one of these, or "adam" has factors and a weight decay.
+        InputError: the name is not one of these, "adam" has factors and a weight decay, or a number
+            is not accepted.
     """
     learning_rate = _rate(learning_rate)
+    require("momentum", momentum, number(0, 1))
+    require("weight_decay", weight_decay, number(0))
     if rate_factors is not None:
         return _by_parameter(name, learning_rate, momentum, weight_decay, rate_factors)
     if name == "adamw":
@@ -122,11 +131,17 @@ def _rate(learning_rate: Any) -> Any:
     """Returns a learning rate as a signed number; a schedule stays.
 
     Raises:
-        InputError: no single number: several would multiply the columns of parameters.
+        InputError: no finite number from 0 up, as far as it is known, or no single number: several
+            would multiply the columns of parameters.
     """
-    if callable(learning_rate) or isinstance(learning_rate, float):
+    if callable(learning_rate):
         return learning_rate
-    return floats(real_array("learning_rate", learning_rate, ""))
+    rate = learning_rate
+    if not isinstance(rate, float):
+        rate = floats(real_array("learning_rate", rate, ""))
+    if not isinstance(rate, jax.core.Tracer):
+        require("learning_rate", float(rate), number(0))
+    return rate
 
 
 def _by_parameter(

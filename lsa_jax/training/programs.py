@@ -340,7 +340,7 @@ def fitted(
         replicas: values that vary between replicas.
 
     Raises:
-        InputError: the loss, a metric or the optimiser does not fit.
+        InputError: the loss, a metric, the optimiser or a frozen entry does not fit.
     """
     forms = {name: _forms_of(recipe.model, s, keys, replicas) for name, s in sources.items()}
     targets = {name: _known_targets(source) for name, source in sources.items()}
@@ -349,15 +349,26 @@ def fitted(
         one_output = np.shape(forms["train"].outputs)[1:] == (1,)
         zeros = any(t is not None and bool((t == 0).any()) for t in targets.values())
         metrics = {} if one_output and zeros else {"accuracy": losses.is_correct}
+    if "loss" in metrics:
+        raise InputError("evaluation.metrics has 'loss', the column of the loss; accepted: others")
     functions = {f"evaluation.metrics[{name!r}]": metric for name, metric in metrics.items()}
     for called, function in ({"loss": recipe.loss} | functions).items():
         for name in sources:
             where = "data" if name == "train" else "evaluation.test"
             _check_function(called, function, forms[name], targets[name], where)
+    _check_frozen(recipe.frozen, forms["train"].params)
     frozen = (*recipe.frozen, *forms["train"].state)
     trained = split(forms["train"].params, frozen)[0]
     check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
     return recipe._replace(metrics=metrics, frozen=frozen)
+
+
+def _check_frozen(frozen: tuple[str, ...], params: PyTree) -> None:
+    """Raises InputError unless frozen entries are in the parameters."""
+    known = list(params) if isinstance(params, dict) else []
+    if isinstance(frozen, str) or not set(frozen) <= set(known):
+        names = ", ".join(known) or "none"
+        raise InputError(f"frozen is {frozen!r}; accepted: a tuple of entries of params: {names}")
 
 
 def _known_targets(source: Source) -> Array | np.ndarray | None:

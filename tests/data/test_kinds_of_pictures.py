@@ -32,8 +32,8 @@ def add(root, *names, shape=(SIDE, SIDE), start=0):
 
 
 def read_folder(path, side=SIDE):
-    """Returns the only picture of a class; another class is added."""
-    add(path.parents[1] / "other", "0.png", shape=(side, side), start=10)
+    """Returns the test picture of a class; another picture of it and another class are added."""
+    add(path.parents[1], f"{path.parent.name}/~.png", "other/0.png", shape=(side, side), start=10)
     return data.load(path.parents[1].name, path.parents[2]).test.inputs[0]
 
 
@@ -228,3 +228,21 @@ def test_a_picture_in_two_classes_or_splits_is_refused(link, splits, tmp_path):
         os.link(folder / one / "3.png", folder / two / "9.png")
     with pytest.raises(InputError, match=f"{one}/.*{two}/.* one file in two"):
         data.load("set", tmp_path)
+
+
+def test_a_class_whose_only_picture_would_be_a_test_picture_is_refused(tmp_path):
+    add(tmp_path / "set", "cat/0.png", *names("dog", 5))
+    with pytest.raises(InputError, match="one picture of cat.*two of each class"):
+        data.load("set", tmp_path)
+    add(tmp_path / "set", "cat/1.png", start=20)
+    assert set(data.load("set", tmp_path).train.targets) == {0, 1}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["", None, 3, ["mnist"]])
+def test_a_data_set_has_a_name(name, tmp_path):
+    add(tmp_path, *names("{}", 5))  # an empty name is not the data folder itself
+    with pytest.raises(InputError, match="name is "):
+        data.load(name, tmp_path)
+    with pytest.raises(InputError, match="name is "):
+        data.load_folder(name, tmp_path)

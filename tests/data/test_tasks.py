@@ -123,10 +123,14 @@ WRONG = {
     "class out of range": (DIGITS, "all", {"classes": (0, 10)}, "classes holds 10.*0 to 9"),
     "class twice": (DIGITS, "all", {"classes": (3, 3)}, r"classes is \(3, 3\).*different"),
     "too many to train": (DIGITS, "all", {"num_train": 201}, "num_train is 201.*1 to 200"),
-    "negative seed": (DIGITS, "all", {"subset_seed": -1}, "subset_seed is -1; accepted: 0"),
+    "class by name": (DIGITS, "all", {"classes": ("0", "1")}, "classes holds '0'.*0 to 9"),
+    "a part of an example": (DIGITS, "all", {"num_test": 2.5}, "num_test is 2.5.*1 to"),
+    "a seed of parts": (DIGITS, "all", {"subset_seed": 0.5}, "subset_seed is 0.5"),
+    "negative seed": (DIGITS, "all", {"subset_seed": -1}, "subset_seed is -1"),
 }
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("case", WRONG)
 def test_view_that_does_not_fit_is_one_line(case):
     image_set, task, options, message = WRONG[case]

@@ -26,6 +26,11 @@ def call(tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "data.npz", X=x, y=(x[:, 0] > 0).astype(int))
     np.savez(tmp_path / "other.npz", a=x)
     np.savez(tmp_path / "objects.npz", X=np.array([{}], object), y=x)
+    np.savez_compressed(tmp_path / "damaged.npz", X=x, y=x)
+    packed = (tmp_path / "damaged.npz").read_bytes()
+    (tmp_path / "damaged.npz").write_bytes(packed[:100] + bytes(50) + packed[150:])
+    np.save(tmp_path / "one.npy", x)
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["lsa-jax", *arguments])
@@ -77,6 +82,10 @@ def test_a_folder_of_images_is_read(call, tmp_path):
         (("diagnose", "my_model.py:make", "--data=gone"), "gone"),
         (("diagnose", "my_model.py:make", "--data=other.npz"), "X and y"),
         (("diagnose", "my_model.py:make", "--data=objects.npz"), "objects.npz"),
+        (("diagnose", "my_model.py:make", "--data=damaged.npz"), "damaged.npz"),
+        (("diagnose", "my_model.py:make", "--data=one.npz"), "X and y"),
+        (("diagnose", "my_model.py:make", "--data=~nobody_has_this_name/x.npz"), "does not exist"),
+        (("diagnose", "~nobody_has_this_name/a.py:make", "--data=data.npz"), "no file"),
         (("diagnose", "my_model.py:make", "--dat=data.npz"), "--data"),
         (("diagnose", "my_model.py:make", "--data=data.npz", "--minutes=soon"), "minutes"),
         (("diagnose", "my_model.py:make", "--data=data.npz", "--minutes=-1"), "minutes"),

@@ -1,9 +1,13 @@
 """Every mistake costs one line that names it, exit status 2, and leaves nothing on disk."""
 
 import importlib.util
+import io
+import os
+import sys
 
 import pytest
 
+from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.sweep.variants import set_fields
@@ -94,9 +98,11 @@ def test_a_file_that_gives_no_configuration_is_refused(sweep, tmp_path, body, va
         ("preflight", ["--topology=cpu", "--json=.", QUICKSTART], "--json is '.'"),
         ("benchmark", ["--suite=kernels", "--only=lunch"], "--only is 'lunch'"),
         ("synsets", ["--data_noun=LICENSE", "--output=."], "--output is '.'"),
+        ("show", [QUICKSTART, "--flagfile=docs/quickstart.png"], "--flagfile is no text"),
         ("report", ["--workdir=LICENSE"], "config.json cannot be read: Not a directory"),
         ("cluster", [QUICKSTART, "--workdir=x", "--local=1", "--scheduler=tcp://a:1"], "not both"),
         ("slurm", ["--config=configs/lsa/[x]*.py", "--workdir=x", "--dry_run"], "no configuration"),
+        ("slurm", [QUICKSTART, "--workdir=at_50%", "--dry_run"], "accepted: a path without %"),
         ("slurm", [QUICKSTART, QUICKSTART, "--workdir=x", "--dry_run"], "each once"),
         ("groups", ["--workdir=nowhere", "--groups=0,x"], "--groups is '0,x'"),
         ("data", [], "--dataset is missing"),
@@ -168,3 +174,16 @@ def test_a_folder_for_results_that_holds_something_else_stays_as_it_is(refused, 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
 def test_a_log_without_its_library_is_refused(sweep):
     assert "--wandb=digits needs wandb" in sweep("--wandb=digits", script="run")
+
+
+@pytest.mark.parametrize(
+    "encoding, expected", [("utf-8", "± ▁ caf\udce9"), ("latin-1", "± ? caf?")]
+)
+def test_names_of_files_and_signs_are_printed_as_the_output_has_them(
+    encoding, expected, monkeypatch
+):
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding=encoding))
+    _cli._print_names_of_any_bytes()
+    print("± ▁", os.fsdecode(b"caf\xe9"), flush=True)
+    assert printed.getvalue() == f"{expected}\n".encode(encoding, "surrogateescape")

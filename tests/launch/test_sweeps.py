@@ -39,6 +39,24 @@ def test_several_configurations_patterns_and_lines_are_named_by_their_own_line(t
     lines.write_text("configs/quickstart.py --workdir=x\n")
     with pytest.raises(InputError, match="has --workdir=x"):
         config_files.expand(str(lines))
+    lines.write_bytes(b"\xef\xbb\xbfconfigs/quickstart.py\r\n")  # by an editor of Windows
+    assert config_files.expand(str(lines)) == [["configs/quickstart.py"]]
+
+
+def test_a_long_line_has_a_folder_of_its_own_that_a_file_system_takes(tmp_path):
+    fields = [[f"--config.data.folder={'a' * 300}{end}"] for end in "bc"]
+    one, other = (config_files.folder("configs/own_images.py", field) for field in fields)
+    assert one != other and one == config_files.folder("configs/own_images.py", fields[0])
+    for name in (one, other):
+        (tmp_path / name).mkdir()
+        files.write_json(tmp_path / f"{name}.progress.json", {})
+
+
+@pytest.mark.parametrize("line", [b"a.py --config.b='c", b"a.py\\", b"\x89PNG \xe9"])
+def test_a_file_of_lines_that_has_no_words_is_refused(tmp_path, line):
+    (tmp_path / "many.txt").write_bytes(line + b"\n")
+    with pytest.raises(InputError, match=r"many\.txt"):
+        config_files.expand(str(tmp_path / "many.txt"))
 
 
 GROUPS = st.lists(

@@ -52,9 +52,10 @@ def test_metrics_cut_in_the_middle_are_named_with_what_to_do(tmp_path):
     remedy = f"remove the folder {path.parent}, "
     with pytest.raises(InputError, match=f"^{path} is damaged; {remedy}"):
         files.read_metrics(tmp_path, "one")
-    path.write_text("[1]\n")
-    with pytest.raises(InputError, match=f"^{path} is damaged; {remedy}"):
-        files.read_metrics(tmp_path, "one")
+    for row in ("[1]", '{"epoch": "one"}', '{"step": 1e999}', '{"epoch": null}'):
+        path.write_text(f"{row}\n")
+        with pytest.raises(InputError, match=f"^{path} is damaged; {remedy}"):
+            files.read_metrics(tmp_path, "one")
     path.unlink()
     with pytest.raises(InputError, match=f"^{path} is missing; {remedy}"):
         files.read_metrics(tmp_path, "one")

@@ -73,6 +73,14 @@ def test_a_heart_beats_not_too_often_and_ends_with_its_group(tmp_path, monkeypat
     assert progress.read_heartbeats(tmp_path) == []
 
 
+@pytest.mark.parametrize("wrong", [{"runs": []}, {"runs": "a"}, {"fraction": "x"}, {"first": None}])
+def test_a_heartbeat_of_other_types_is_no_beat(tmp_path, wrong):
+    beat = progress.Beat(["a"], 0.5, 0.0, 1.0, 2.0)
+    for fields, expected in (({}, [beat]), (wrong, [])):
+        files.write_json(tmp_path / "groups/a.progress.json", beat._asdict() | fields)
+        assert progress.read_heartbeats(tmp_path) == expected
+
+
 def launch(*arguments):
     command = [sys.executable, "-m", "launch.watch", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,6 +1,7 @@
 """Accepted values of fields, and the line that refuses others."""
 
 import ml_collections
+import numpy as np
 import pytest
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
@@ -169,3 +170,13 @@ def test_a_sweep_is_the_product_of_its_axes_the_last_one_fastest():
     points = [tuple(point.values()) for point in product_of("model.kind", "seed")(config)]
     assert points == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
     assert list(product_of("model.kind")(config)[0]) == ["model.kind"]
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint64, np.float16, np.float32, np.longdouble])
+def test_numbers_of_numpy_are_numbers(kind):
+    whole = np.issubdtype(kind, np.integer)
+    assert integer(1).accepts(kind(3)) == whole and not integer(4).accepts(kind(3))
+    assert number(3).accepts(kind(3)) and not number(3, above=True).accepts(kind(3))
+    if not whole:
+        assert not any(number(0).accepts(kind(value)) for value in ("nan", "inf"))
+    assert not any(accepted.accepts(np.True_) for accepted in (integer(0), number(0)))

@@ -45,3 +45,14 @@ def test_a_folder_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"), ALONE(tmp_path / "file" / "below"):
         pass
+
+
+@pytest.mark.parametrize("error", [OSError(37, "No locks available"), NotImplementedError("flock")])
+@pytest.mark.parametrize("hold", [ALONE, holding("a"), locks.reporting])
+def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch, hold, error):
+    def acquire(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr("filelock.FileLock.acquire", acquire)
+    with pytest.raises(InputError, match="cannot be written: (No locks|flock)"), hold(tmp_path):
+        pass

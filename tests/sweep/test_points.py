@@ -1,6 +1,7 @@
 """Points of a sweep are put together by what they share, in the order in which they come."""
 
 import ml_collections
+import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
@@ -80,3 +81,16 @@ def test_a_record_whose_settings_have_other_types_is_named(tmp_path, config, swe
     with pytest.raises(InputError, match=f"^{tmp_path / 'config.json'}") as told:
         recorded_points(tmp_path)
     assert "\n" not in str(told.value)
+
+
+def test_numbers_of_numpy_are_those_of_python_in_every_point():
+    config, validate = lemmas_settings.default_config(), lemmas_settings.validate
+
+    def made(k, noise_scale):
+        return make_points(config, product({"k": k, "noise_scale": noise_scale}), validate)
+
+    found = made(np.array([64, 128]), np.array([0.5, 1.0]))
+    assert found == made((64, 128), (0.5, 1.0))
+    assert [set(map(type, point.settings.values())) for point in found] == [{int, float}] * 4
+    with pytest.raises(InputError, match="twice"):  # one number has one name
+        make_points(config, [{"noise_scale": 0.0}, {"noise_scale": -0.0}], lambda config: None)

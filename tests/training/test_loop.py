@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from random_stacks import stacks
 
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.models import network
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
@@ -233,3 +234,33 @@ def test_a_source_sees_replica_and_epoch(key, data):
     )
     seen = np.stack([row["train_target"] for row in history.rows])
     np.testing.assert_array_equal(seen, np.eye(3))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "field, sized",
+    [
+        ("epochs", lambda size: {"epochs": size}),
+        ("batch_size", lambda size: {"batch_size": size}),
+        ("evaluation.every", lambda size: {"evaluation": Evaluation(every=size)}),
+        ("evaluation.batch_size", lambda size: {"evaluation": Evaluation(batch_size=size)}),
+        ("checkpoints.every", lambda size: {"checkpoints": Checkpoints(every=size)}),
+    ],
+)
+@pytest.mark.parametrize("size", [0, 1.5, None])
+def test_sizes_that_are_no_whole_numbers_above_zero_are_refused(key, run, field, sized, size):
+    with pytest.raises(InputError, match=f"{field} is {size!r}"):
+        run(key, optimizer=optax.sgd(0.1), **sized(size))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("frozen", [("hiden",), ("hidden", "x"), "hidden"])
+def test_frozen_entries_that_do_not_exist_are_refused(key, run, frozen):
+    with pytest.raises(InputError, match="frozen is .*of params: hidden, readout"):
+        run(key, optimizer=optax.sgd(0.1), frozen=frozen)
+
+
+def test_a_metric_does_not_take_the_place_of_the_loss(key, run):
+    metrics = {"loss": lambda outputs, targets: outputs[:, 0]}
+    with pytest.raises(InputError, match="evaluation.metrics has 'loss'"):
+        run(key, optimizer=optax.sgd(0.1), evaluation=Evaluation(metrics=metrics))

@@ -92,3 +92,11 @@ def test_no_shape_is_broadcast(name):
         else:
             with pytest.raises(InputError, match="shape"):
                 function(*given)
+
+
+@pytest.mark.parametrize("name", ["softmax_cross_entropy", "class_mean_cross_entropy"])
+def test_rows_of_signs_are_no_probabilities(name):
+    signs = 2 * np.eye(4)[CLASSES] - 1
+    with pytest.raises(InputError, match="21 negative entries such as -1"):
+        LOSSES[name](OUTPUTS, signs)
+    np.testing.assert_array_equal(is_correct(OUTPUTS, signs), is_correct(OUTPUTS, CLASSES))

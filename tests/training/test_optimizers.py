@@ -77,3 +77,25 @@ def test_optimizers_take_their_first_two_steps_as_defined(name, factors):
 def test_adam_has_no_penalty_beside_rates_of_its_own():
     with pytest.raises(InputError, match="weight_decay is 0.5 where adam has a rate"):
         make_optimizer("adam", 0.1, weight_decay=0.5, rate_factors={"a": 1.0})
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["learning_rate", "momentum", "weight_decay", "decay_factor"])
+def test_numbers_below_zero_or_not_finite_are_refused(name, value):
+    def make(learning_rate=0.1, decay_factor=0.5, **given):
+        times = {"epochs": 4, "steps_per_epoch": 2, "decay_epochs": [1, 2]}
+        make_schedule("steps", learning_rate, decay_factor=decay_factor, **times)
+        make_optimizer("momentum", learning_rate, **given)
+
+    make()
+    for one in (value, np.float32(value)):
+        with pytest.raises(InputError, match=f"{name} is .*accepted: a number, 0 or more"):
+            make(**{name: one})
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("epochs", [(-1,), 3, ("1",)])
+def test_falls_come_at_times_from_zero_on(epochs):
+    with pytest.raises(InputError, match="decay_epochs is "):
+        make_schedule("steps", 0.1, epochs=4, steps_per_epoch=2, decay_epochs=epochs)

@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, Key, Shaped
 
 from lsa_jax import arrays, costs
 from lsa_jax.checks import integer, number, one_of, require
-from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite.arguments import count_outputs, pair_seen
 from lsa_jax.kernels.finite.ntk import empirical_ntk
 from lsa_jax.kernels.matrices import memory
@@ -73,10 +72,7 @@ def monte_carlo_kernel(
     require("get", get, one_of("ntk", "nngp"))
     require("tolerance", tolerance, number(0, above=True))
     require("min_draws", min_draws, integer(2))
-    if not isinstance(max_draws, int) or max_draws < min_draws:
-        raise InputError(
-            f"max_draws is {max_draws!r}; accepted: whole numbers from min_draws, {min_draws}, on"
-        )
+    require("max_draws", max_draws, integer(min_draws))
     key, (x1, x2) = arrays.random_key("key", key), arrays.input_pair(x1, x2, empty=False)
 
     def draw(number: Array) -> Array:

@@ -367,7 +367,7 @@ def _select(
             f"selected is {given}; accepted: booleans in the structure of the parameters, "
             f"{jax.tree.map(lambda _: True, params)!r}, or one for a whole subtree of it"
         ) from None
-    if not all(isinstance(choice, bool) for choice in choices) or not any(choices):
+    if not all(isinstance(choice, bool | np.bool_) for choice in choices) or not any(choices):
         raise InputError(f"selected is {given}; accepted: booleans, one True or more")
     parts: dict[bool, _Leaves] = {True: [], False: []}
     for choice, (path, leaf) in zip(choices, leaves, strict=True):

@@ -132,8 +132,9 @@ def opened(
             raise InputError(
                 f"path is {path}: another process is writing it; wait for it"
             ) from None
-        except OSError as error:
-            raise InputError(f"path is {path}: it cannot be written: {error.strerror}") from None
+        except (OSError, NotImplementedError) as error:  # the latter of filelock, without flock
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"path is {path}: it cannot be written: {reason}") from None
         _lay_out(path, identity)
         opening.release()
         file = GramFile(path, write, _beside(path, f".{process_index}.journal"))

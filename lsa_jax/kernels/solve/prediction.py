@@ -111,6 +111,7 @@ def predict_learning_curve(
         )
     values, shift = np.maximum(values, 0.0), problem.check_ridge(ridge) * total
     most = min(pool or np.inf, np.inf if shift else np.count_nonzero(values))
+    ns = np.asarray(arrays.real_array("ns", ns, "s", empty=True)).tolist()
     for n in ns:
         require("each of ns", n, integer(1))
         if n >= most:

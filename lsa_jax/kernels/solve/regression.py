@@ -12,6 +12,7 @@ import scipy.linalg
 from jaxtyping import Array, Float, Key
 
 from lsa_jax import arrays, backend
+from lsa_jax.checks import number, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.solve import problem, spectral
 
@@ -188,6 +189,7 @@ def select_ridge(
         NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
     ridges, key = problem.check_ridges(ridges), arrays.random_key("key", key)
+    require("held_out", held_out, number(0, 1))
     if len(ridges) == 1 or backend.dry_run() is not None:
         return ridges[0]
     gram_train, targets = problem.matrix("gram_train", gram_train), problem.targets_of(targets)
