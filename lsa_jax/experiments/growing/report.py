@@ -134,7 +134,7 @@ def _stacking_parts(
     return {
         "tables": [
             ("Growing in stages", table),
-            ("Chosen operators", fine[[*SETTING, "seed", "strategy", "chosen"]]),
+            ("Chosen operators", fine.reindex(columns=[*SETTING, "seed", "strategy", "chosen"])),
         ],
         "claims": decide_all(stacking_claims(config), Runs.of(sweep(config), results)),
         "figures": {"stacking": partial(_draw_stacking, fine, workdir)},

@@ -72,7 +72,7 @@ def _influence_report(config: Config, fine: pd.DataFrame, workdir: Path) -> Repo
         f"{config.influence.ridge:g}. Relative error: median length of predicted minus retrained "
         "change of the weights, over that of the change."
     )
-    table = fine[[*names, "correlation", "relative_error"]]
+    table = fine.reindex(columns=[*names, "correlation", "relative_error"])
     return Report(
         title=config.title,
         tables=[("Largest over the examples left out", table)],
@@ -87,8 +87,8 @@ def collect(fine: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.DataFra
     """Returns one row a pair and stop, and one a pair and alpha on the paths between models."""
     rows = files.read_histories(workdir, fine, [*CURVE[:-1], "m", "pair"])
     on_path = rows.get("alpha", pd.Series(np.nan, rows.index)).notna()
-    pairs = rows.loc[~on_path, [*CURVE[:-1], "m", "pair", "step", *MEASURES]]
-    return pairs, rows[on_path].drop(columns=[*MEASURES])
+    pairs = rows[~on_path].reindex(columns=[*CURVE[:-1], "m", "pair", "step", *MEASURES])
+    return pairs, rows[on_path].drop(columns=[*MEASURES], errors="ignore")
 
 
 def _decided(

@@ -83,7 +83,7 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
         results = results.assign(share_of_bound=share_of_bound(results, config.max_steps))
     claims = decide_all(make_claims(config), Runs.of(sweep(config), results))
     fine = results[results["status"] == "ok"].reset_index(drop=True)
-    fine["case"] = fine[[*CASE]].astype(int).agg(lambda sizes: ", ".join(map(str, sizes)), axis=1)
+    fine["case"] = [", ".join(f"{n:g}" for n in sizes) for sizes in fine[[*CASE]].to_numpy()]
     by = [*CASE, *AXES[config.question]]
     if config.question == "value_step":
         by.append("gradient")

@@ -148,7 +148,7 @@ def _tables(question: str, fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]
     if question == "epochs":
         columns = ["series", "seed", "base_epoch", "composite_epoch", *_SIGNALS, "test_error"]
         heading = "Epochs to half of each signal, and the share missed at the end"
-        return [(heading, fine[columns])]
+        return [(heading, fine.reindex(columns=columns))]
     (axis, label), tables = _AXES[question], []
     for task, rows in fine.groupby(TASK):
         of = ", (d, base degree, composite degree, outputs) = " + str(tuple(map(int, task)))
