@@ -362,6 +362,8 @@ def _draw_curves(config: Config, courses: pd.DataFrame) -> Any:
 
 def _draw_sizes(config: Config, runs: Runs) -> Any:
     """Draws test loss against the number of parameters, one panel a curve."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
     found = curves(config)
     figure, axes = _grid(len(found), 4, 3.6)
     for axis, (name, curve) in zip(axes, found.items(), strict=True):
@@ -370,6 +372,9 @@ def _draw_sizes(config: Config, runs: Runs) -> Any:
             style = {"color": color, "label": f"{split} loss", "marker": "o", "markersize": 3}
             draw_mean(axis, rows[f"{split}_loss"], rows["parameters"], **style)
         axis.set(xscale="log", xlabel="parameters", title=name)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axis.xaxis.set_minor_formatter(NullFormatter())  # its labels would lie on each other
     axes[0].legend(frameon=False, fontsize="small")
     return figure
 

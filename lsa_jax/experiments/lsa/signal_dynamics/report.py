@@ -212,7 +212,8 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
     titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlabel="step", title=title)
-    axes[0].legend(frameon=False)
+    place = {"loc": "outside lower center", "ncols": 2, "fontsize": "small"}
+    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, **place)
     return figure
 
 
