@@ -4,13 +4,8 @@
 
 Training and test examples have that share exactly, by rejection. A constant is right on 90 %.
 
-Appendix F weighs both classes alike in steps 1 and 2; here every update does. The paper's fixed
-features are below a constant's accuracy, as they then are; with weights in the first two steps
-alone (F.1.1), which are rows of the sweep, they are not. Weighting and the rate of random features
-were chosen by how near the paper seed 0 came with them. The NTK's rate is 1e-4, where table 1 has
-1e-5; it also has 6,000 and 24,000 updates at 3e-4, as those of table4_80.py.
-
-Five seeds; ":small" has two, on 20,000 examples. Both run on a CPU.
+All else as in table4_80.py. Both of the paper's fixed features are below a constant's accuracy,
+as they are where every update weighs classes alike.
 """
 
 from lsa_jax.experiments.feature_learning.tables import unbalanced

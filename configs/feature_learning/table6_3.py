@@ -3,15 +3,8 @@
     python -m launch.sweep --config=configs/feature_learning/table6_3.py --workdir=runs/table6_3
 
 2^5 clusters around the corners of a cube in 100 dimensions, labels by parity, sigma_r = 1;
-weights after epochs 0, 50 and 80, 100 steps each. A coordinate's variance is sigma_r^2 k / d, as
-the paper's factor is not legible (a factor of 1 cannot be learned); --config.data.variance=1/d is
-the other reading. Loss, rate, batch and number of examples are ours, as the paper gives none.
-
-Initial weights have entries of d^(-1/2) and of a tenth of it: the paper does not say, and the
-result depends on it. A cluster counts as covered by a neuron at a cosine of 0.9 with its mean:
-nearer to it than to any other.
-
-Five seeds; ":small" has two, half the updates and fewer neurons. Both run on a CPU.
+weights after epochs 0, 50 and 80, 100 steps each. All else as in
+table6_1.py.
 """
 
 from lsa_jax.experiments.feature_learning.tables import mixture

@@ -3,9 +3,7 @@
     python -m launch.sweep --config=configs/feature_learning/tiny_cifar10.py --workdir=runs/tiny
 
 Needs --data_dir=DIR with the data sets. Teacher ResNet(5), student ResNet(9). The full size needs a
-GPU; ":small" is 2,000 images. The paper gives no optimiser, epochs or weight of the regulariser;
-ours are in tables.py and input_structure/settings.py of lsa_jax/experiments/feature_learning. Batch
-statistics are those of the batch at hand, in tests too.
+GPU; ":small" is 2,000 images. All else as in structure_cifar10.py.
 """
 
 from lsa_jax.experiments.feature_learning.tables import resnet_students

@@ -5,8 +5,8 @@
 Algorithm 1, but with eta_b = 0.02 eta_w in the place of eta_w / k = 0.01 eta_w, on k = 100 noise
 rows of length 5, each extension alone: a signal of three orthogonal features with random signs;
 separate filters, thresholds and final weights for the two halves of the activation; a signal
-anywhere in a long vector, under a filter of stride 2. The report has a part for each, with the
-claims of figure 3 checked on it. Every row is drawn, as the shortcut is for the paper's network
+anywhere in a long vector, under a filter of stride 2. The report has a series for each, with
+the claims of figure 3 checked on it. Every row is drawn, as the shortcut is for the paper's network
 alone.
 
 3,000 steps and five seeds; ":small" has 600 steps and two. Both run on a CPU.

@@ -183,7 +183,7 @@ class Evaluations(NamedTuple):
 
     steps: Sequence[int]
     state: Any
-    table: dict[str, Float[np.ndarray, "evaluations replicas"]]
+    table: dict[str, Float[np.ndarray, "evaluations replicas ..."]]
     last: int
     cost: Cost | None = None
     measured: tuple[str, ...] = ()
@@ -240,7 +240,7 @@ def run_evaluations(
             state, count = placed(layout, stages[index]), 0
         state, row = program(state, layout.share(jnp.int32(count)))
         for name, values in layout.gather(row).items():
-            table.setdefault(name, np.full((len(steps), len(values)), np.nan))[index] = values
+            table.setdefault(name, np.full((len(steps), *values.shape), np.nan))[index] = values
         return state
 
     def runs(state: Any, last: int, cost: Cost | None = None) -> Evaluations:

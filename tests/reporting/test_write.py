@@ -9,7 +9,7 @@ import pytest
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.reporting.write import counts_in_words, main_claims, write_report
+from lsa_jax.reporting.write import counts_in_words, main_claims, table_of_means, write_report
 
 RECORD = {
     "command": ["/somewhere/launch/sweep.py", "--config=configs/a.py", "--workdir=runs/a b"],
@@ -115,3 +115,11 @@ def test_the_markdown_report_has_claims_then_tables_then_figures_then_all_claims
     claim = main_claims(files.read_json(folder / "report.json"))[0]["item"]
     places = [text.index(part) for part in (claim, "## A heading", "](curve.png)")]
     assert places == sorted(places) and text.rindex(claim) > places[-1]
+
+
+def test_a_table_of_means_has_a_row_a_group_and_the_columns_that_runs_have():
+    rows = pd.DataFrame({"k": [2, 2, 1, None], "loss": [1.0, 3.0, 5.0, None], "seed": 0})
+    table = table_of_means(rows, ["k"], {"loss": "test loss", "other": "not there"})
+    assert table.columns.tolist() == ["k", "test loss"]
+    assert table["k"].tolist()[:2] == [2, 1] and len(table) == 3
+    assert table["test loss"].tolist() == ["2 ± 1.4", "5", ""]

@@ -9,8 +9,6 @@ import numpy as np
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.checks import integer, require
-from lsa_jax.errors import InputError
 from lsa_jax.models.layers import (
     BatchNorm,
     Conv,
@@ -63,16 +61,10 @@ def truncated_relu_network(
     of neuron i and with -a_i, so the network starts at zero without bias. Outputs are means over
     noise in the neurons of standard deviation `noise_std`.
 
-    Raises:
-        InputError: an argument is not accepted.
-
     Source: Shi, Wei and Liang (2022), section 3.1.
     """
-    require("m", m, integer(1))
 
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> Params:
-        if len(input_shape) != 1:
-            raise InputError(f"input_shape is {input_shape!r}; accepted: (d,)")
+    def init(key: Key[Array, ""], input_shape: tuple[int]) -> Params:
         normal = jax.random.normal
         w = weight_std * normal(jax.random.fold_in(key, _W), (input_shape[0], m))
         b = bias_std * normal(jax.random.fold_in(key, _B), (m,))
@@ -125,13 +117,8 @@ def resnet18(filters: int = 64, num_classes: int = 10, *, scale: float = 1.0) ->
         scale: of the convolutions' initial weights. Outputs are the same for any, but small weights
             turn further with a step.
 
-    Raises:
-        InputError: an argument is not accepted.
-
     Source: He et al. (2016); Shi, Wei and Liang (2022), appendices E.4.1 and E.5.2: ResNet(m).
     """
-    require("filters", filters, integer(1))
-    require("num_classes", num_classes, integer(1))
 
     def conv(features: int, window: int = 3, stride: int = 1) -> Conv:
         return Conv(features, (window, window), (stride, stride), "SAME", scale * sqrt(2))
@@ -159,12 +146,7 @@ def last_filters(
 def quadratic_network(units: int, num_classes: int = 10) -> Model:
     """FC(m): one hidden layer of m squares, biases in both layers.
 
-    Raises:
-        InputError: an argument is not accepted.
-
     Source: Shi, Wei and Liang (2022), appendix E.5.2: FC(m).
     """
-    require("units", units, integer(1))
-    require("num_classes", num_classes, integer(1))
     layers = [Flatten(), Dense(units, b_std=0.0), Square(), Dense(num_classes, b_std=0.0)]
     return network(layers, parameterization="standard")

@@ -27,28 +27,32 @@ FEATURE_LEARNING: dict[str, dict[str, tuple[float | None, ...]]] = {
     for name, *cells in map(str.split, _PRINTED.strip().splitlines())
 }
 
-# Table 7: cosines of mean gradients v1, v2, v3 of three chunks of ten steps and their mean v, by
-# filters in the first block.
+# Table 7: cosines of mean gradients v1, v2, v3 of three chunks of ten steps and their mean v.
 _COSINES = ("v1_v", "v2_v", "v3_v", "v1_v2", "v1_v3", "v2_v3")
-GRADIENT_COSINES: dict[int, dict[str, float]] = {
-    128: dict(zip(_COSINES, (0.9727, 0.8655, 0.6549, 0.7454, 0.5083, 0.6533), strict=True)),
-    256: dict(zip(_COSINES, (0.8646, 0.9665, 0.9121, 0.7087, 0.6919, 0.9135), strict=True)),
-}
-
 # Captions of figures 20 and 21: mean cosine of either cluster with its centre, and the cosine of
-# the centres, in the four blocks; and test accuracy in percent.
-FILTER_CLUSTERS: dict[int, list[tuple[float, float, float]]] = {
-    128: [
-        (0.6152, 0.6973, -0.7245),
-        (0.5528, 0.6000, -0.7509),
-        (0.4260, 0.5006, -0.5099),
-        (0.5584, 0.5697, -0.9074),
-    ],
-    256: [
-        (0.7065, 0.6551, -0.7875),
-        (0.6599, 0.5299, -0.9004),
-        (0.5193, 0.6267, -0.9258),
-        (0.7386, 0.6839, -0.9740),
-    ],
+# the centres, in the four blocks; and test accuracy.
+_CLUSTERS = [
+    f"block{block}_{name}_cosine"
+    for block in (1, 2, 3, 4)
+    for name in ("first", "second", "centres")
+]
+
+
+def _of_resnet(accuracy: float, clusters: str, cosines: str) -> dict[str, float]:
+    names, cells = (*_CLUSTERS, *_COSINES), f"{clusters} {cosines}".split()
+    return {"test_accuracy": accuracy} | dict(zip(names, map(float, cells), strict=True))
+
+
+# By filters in the first block, and by column of our results.
+RESNET: dict[int, dict[str, float]] = {
+    128: _of_resnet(
+        0.9575,
+        ".6152 .6973 -.7245 .5528 .6000 -.7509 .4260 .5006 -.5099 .5584 .5697 -.9074",
+        ".9727 .8655 .6549 .7454 .5083 .6533",
+    ),
+    256: _of_resnet(
+        0.938,
+        ".7065 .6551 -.7875 .6599 .5299 -.9004 .5193 .6267 -.9258 .7386 .6839 -.9740",
+        ".8646 .9665 .9121 .7087 .6919 .9135",
+    ),
 }
-RESNET_TEST_ACCURACY: dict[int, float] = {128: 95.75, 256: 93.8}

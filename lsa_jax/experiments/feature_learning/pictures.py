@@ -4,11 +4,16 @@ Shi, Wei and Liang (ICLR 2022), section 6: multidimensional scaling of 1 - cosin
 as the analysis is about directions.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Integer
+
+from lsa_jax.reporting import files
+from lsa_jax.reporting.curves import subplots
 
 # A neuron within this cosine of a mark at the end is drawn in the mark's colour at all steps.
 NEAR = 0.9
@@ -68,6 +73,20 @@ def picture_rows(
     return rows
 
 
+def read_courses(
+    workdir: Path, runs: pd.DataFrame, columns: Sequence[str]
+) -> tuple[pd.DataFrame, dict[str, list[dict[str, Any]]]]:
+    """Returns the histories of runs, after columns of their results, and their pictures by id."""
+    curves, pictures = [], {}
+    for run in runs.to_dict("records"):
+        for row in files.read_metrics(workdir, run["id"]):
+            if "picture" in row:
+                pictures.setdefault(run["id"], []).append(row)
+            else:
+                curves.append({name: run[name] for name in columns} | row)
+    return pd.DataFrame(curves), pictures
+
+
 def table_of_pictures(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Returns one row a neuron or mark and picture: place, kind and nearest mark."""
     parts = []
@@ -100,11 +119,8 @@ def draw_pictures(
     rows: list[dict[str, Any]], titles: list[str], colors: tuple[str, ...] = _COLORS
 ) -> Any:
     """Draws one panel a picture, the marks in the colours given in turn."""
-    import matplotlib.pyplot as plt
-
-    size = {"figsize": (4 * len(rows), 4), "squeeze": False}
-    figure, axes = plt.subplots(1, len(rows), layout="constrained", **size)
-    for axis, row, title in zip(axes[0], rows, titles, strict=True):
+    figure, (axes,) = subplots(1, len(rows), 4, 4)
+    for axis, row, title in zip(axes, rows, titles, strict=True):
         draw_places(axis, row, colors)
         axis.set(title=title)
     return figure

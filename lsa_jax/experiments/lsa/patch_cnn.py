@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.checks import integer, number, one_of, require
-from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 
 
@@ -40,17 +38,10 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
         The network, of inputs [n, patches, d], outputs [n, 1], params {"w": [d, m], "b": [m]}.
         `kernel` takes O(n1 n2 patches^2) time and memory.
 
-    Raises:
-        InputError: an argument is not accepted.
-
     Source: Karp et al. (2021), section 3 (network, Algorithm 1); the kernels are ours.
     """
-    require("filters", filters, integer(1))
-    require("init_scale", init_scale, number(0, above=True))
 
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
-        if len(input_shape) != 2:
-            raise InputError(f"input_shape is {input_shape!r}; accepted: (patches, d)")
+    def init(key: Key[Array, ""], input_shape: tuple[int, int]) -> dict[str, Any]:
         w = init_scale * jax.random.normal(key, (input_shape[1], filters), jnp.float32)
         return {"w": w, "b": jnp.zeros(filters, jnp.float32)}
 
@@ -67,7 +58,6 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
         x2: Float[Array | np.ndarray, "n2 p2 d"] | None = None,
         get: Literal["ntk", "nngp"] = "ntk",
     ) -> Float[Array, "n1 n2"]:
-        require("get", get, one_of("ntk", "nngp"))
         x2 = x1 if x2 is None else x2
         linear = jnp.sum(x1, axis=1) @ jnp.sum(x2, axis=1).T
         if get == "nngp":

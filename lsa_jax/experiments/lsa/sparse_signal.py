@@ -9,12 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike
 
-from lsa_jax.checks import integer, number, require
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
-
-# How far the features' inner products may be from those of orthonormal vectors.
-_ORTHONORMAL_TOLERANCE = 1e-5
 
 
 class Sample:
@@ -24,19 +19,17 @@ class Sample:
 
 
 class SparseSignal(NamedTuple):
-    """The distribution D(k, d, sigma, w*); made by `sparse_signal`, which checks it.
+    """The distribution D(k, d, sigma, w*); an example has k noise rows and one signal row.
 
     Attributes:
-        k: number of noise rows; an example has k + 1 rows.
+        k: number of noise rows.
         sigma: standard deviation of the noise rows' entries.
         features: [m, d], orthonormal rows w*_1, ..., w*_m.
-        signal_row: where the signal row is; None draws it uniformly for each example.
     """
 
     k: int
     sigma: float | Float[Array, ""]
     features: np.ndarray
-    signal_row: int | None
 
 
 def noise_std(k: int, noise_scale: float | Float[Array, ""]) -> float | Float[Array, ""]:
@@ -47,30 +40,8 @@ def noise_std(k: int, noise_scale: float | Float[Array, ""]) -> float | Float[Ar
     return noise_scale * (math.log(k) / math.sqrt(k))
 
 
-def _checked_features(features: ArrayLike | None, d: int) -> np.ndarray:
-    """Returns the features as [m, d]; raises `InputError` unless they are orthonormal."""
-    if features is None:
-        return np.eye(1, d, dtype=np.float32)
-    rows = np.atleast_2d(np.asarray(features, np.float32))
-    if rows.ndim != 2 or rows.shape[1] != d or not 1 <= len(rows) <= d:
-        shape = np.shape(features)
-        raise InputError(f"features has shape {shape}; accepted: ({d},), or (m, {d}) with m <= {d}")
-    error = np.abs(rows @ rows.T - np.eye(len(rows))).max()
-    if not error <= _ORTHONORMAL_TOLERANCE:
-        raise InputError(
-            f"features has inner products up to {error:.2g} away from orthonormal ones; "
-            "accepted: rows of length 1, orthogonal to each other"
-        )
-    return rows
-
-
 def sparse_signal(
-    k: int,
-    d: int,
-    sigma: float | Float[Array, ""],
-    *,
-    features: ArrayLike | None = None,
-    signal_row: int | None = None,
+    k: int, d: int, sigma: float | Float[Array, ""], *, features: ArrayLike | None = None
 ) -> SparseSignal:
     """Describes the distribution D(k, d, sigma, w*).
 
@@ -80,20 +51,9 @@ def sparse_signal(
         sigma: standard deviation of the noise (see `noise_std`); may be traced by jax.
         features: w* as [d], or m <= d orthonormal features as [m, d]. The default, the first basis
             vector, is no restriction: the noise is rotation invariant.
-        signal_row: where the signal row is, 0 to k; None draws it uniformly for each example.
-
-    Raises:
-        InputError: an argument is not accepted.
     """
-    require("k", k, integer(1))
-    require("d", d, integer(1))
-    if isinstance(sigma, int | float):
-        require("sigma", sigma, number(0))
-    if signal_row is not None and not (integer(0).accepts(signal_row) and signal_row <= k):
-        raise InputError(
-            f"signal_row is {signal_row!r}; accepted: None, or a whole number, 0 to k = {k}"
-        )
-    return SparseSignal(k, sigma, _checked_features(features, d), signal_row)
+    rows = np.eye(1, d) if features is None else np.atleast_2d(features)
+    return SparseSignal(k, sigma, np.asarray(rows, np.float32))
 
 
 def _coefficients(key: Key[Array, ""], num_examples: int, m: int) -> Float[Array, "n m"]:
@@ -113,26 +73,20 @@ def _coefficients(key: Key[Array, ""], num_examples: int, m: int) -> Float[Array
 def sample(key: Key[Array, ""], num_examples: int, distribution: SparseSignal) -> Dataset:
     """Draws independent examples.
 
-    The k noise rows are N(0, sigma^2 I). With one feature the signal row is y w*, y a fair sign.
-    With m features it is sum_i alpha_i w*_i, and y is the sign of sum_i alpha_i. Our law of alpha:
-    independent fair signs over sqrt(m), given that their sum is not zero.
+    The k noise rows are N(0, sigma^2 I), and the signal row is uniformly one of the k + 1. With one
+    feature it is y w*, y a fair sign. With m features it is sum_i alpha_i w*_i, and y is the sign
+    of sum_i alpha_i. Our law of alpha: independent fair signs over sqrt(m), given that their sum is
+    not zero.
 
     Returns:
         Inputs [n, k + 1, d] and targets [n], -1.0 or 1.0, a function of the arguments alone.
 
-    Raises:
-        InputError: num_examples is below 1.
-
     Source: Karp et al. (2021), section 3, and the remark there for several features.
     """
-    require("num_examples", num_examples, integer(1))
-    k, sigma, features, signal_row = distribution
+    k, sigma, features = distribution
     m, d = features.shape
     alpha = _coefficients(key, num_examples, m)
-    if signal_row is None:
-        row = jax.random.randint(jax.random.fold_in(key, Sample.ROW), (num_examples,), 0, k + 1)
-    else:
-        row = jnp.full(num_examples, signal_row)
+    row = jax.random.randint(jax.random.fold_in(key, Sample.ROW), (num_examples,), 0, k + 1)
     noise = sigma * jax.random.normal(
         jax.random.fold_in(key, Sample.NOISE), (num_examples, k + 1, d)
     )
@@ -148,35 +102,17 @@ def sample_unaligned(
     """Draws examples whose signal is not aligned with the rows that a filter sees.
 
     An example is a vector of (k + 1) d entries N(0, sigma^2), d neighbouring ones replaced by the
-    signal y w*, from an entry on that is uniform over all places where it fits. The rows are the
-    vector's windows of d entries, one every `stride` entries; with a stride of d and the signal at
-    a multiple of d it would be `sample`.
-
-    Args:
-        key: of these examples alone.
-        num_examples: n, 1 or more.
-        distribution: made by `sparse_signal`, with one feature and no fixed signal row.
-        stride: from 1 to d.
+    signal y w*, w* the one feature, from an entry on that is uniform over all places where it fits.
+    The rows are the vector's windows of d entries, one every `stride` entries, 1 to d; with a
+    stride of d and the signal at a multiple of d it would be `sample`.
 
     Returns:
         Inputs [n, p, d] with p = floor(k d / stride) + 1, and targets [n], -1.0 or 1.0.
 
-    Raises:
-        InputError: an argument is not accepted.
-
     Source: Karp et al. (2021), section 7, names the question; the distribution is ours.
     """
-    require("num_examples", num_examples, integer(1))
-    require("stride", stride, integer(1))
-    k, sigma, features, signal_row = distribution
-    m, d = features.shape
-    if m > 1 or signal_row is not None:
-        raise InputError(
-            f"there are {m} features and signal_row is {signal_row!r}; accepted where the signal "
-            "is not aligned: one feature, None"
-        )
-    if stride > d:
-        raise InputError(f"stride is {stride}; accepted: at most the length of a row, {d}")
+    k, sigma, features = distribution
+    d = features.shape[1]
     length = (k + 1) * d
     start = jax.random.randint(jax.random.fold_in(key, Sample.ROW), (num_examples,), 0, k * d + 1)
     targets = jax.random.rademacher(

@@ -4,9 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning import dictionary
-from lsa_jax.experiments.feature_learning.learning.tasks import Learning
 
 RELEVANT = np.array([1, 4, 6])
 IS_RELEVANT = np.isin(np.arange(8), RELEVANT)
@@ -45,13 +43,6 @@ def test_the_mixture_leaves_every_pattern_its_probability_and_correlates_the_rel
         assert others[~alike].mean() == pytest.approx(0.5, abs=error)
     coins = draw(dictionary.without_structure(law), seed=1)
     assert np.abs(dictionary.correlations(*coins)).max() < ERROR
-
-
-def test_unequal_probabilities_give_unequal_correlations():
-    uneven = {"probabilities": np.linspace(0.1, 0.9, 8), "ones_share": 0.8}
-    phi, y = draw(dictionary.parity_mixture(8, RELEVANT, 0.5, **uneven))
-    gammas = dictionary.correlations(phi, y)[RELEVANT]
-    assert (y > 0).mean() > 0.6 and np.ptp(gammas) > 0.05
 
 
 def test_the_share_of_negative_labels_is_exact():
@@ -100,22 +91,3 @@ def test_relevant_patterns_are_different_ones(key):
     drawn = [dictionary.draw_relevant(jax.random.key(seed), 9, 4) for seed in range(50)]
     assert all(len(set(own)) == 4 for own in drawn)
     assert set(np.concatenate(drawn)) == set(range(9))
-
-
-def test_no_two_draws_of_a_share_have_one_key(monkeypatch):
-    """Attempts, their order and the noise of the same split."""
-    keys = []
-
-    def rarely(key, num_examples):
-        keys.append(key)
-        return np.zeros((num_examples, 1), np.float32), np.ones(num_examples, np.float32)
-
-    key, permutation = jax.random.key(0), jax.random.permutation
-    ordered = lambda key, count: keys.append(key) or permutation(key, count)  # noqa: E731
-    monkeypatch.setattr(jax.random, "permutation", ordered)
-    law = dictionary.PatternLaw(1, np.array([0]), rarely, None)
-    dictionary.draw_patterns(key, 10, law, 0.0)
-    with pytest.raises(InputError):
-        dictionary.draw_patterns(key, 10, law, 1.0)
-    keys = [*keys[1:], jax.random.fold_in(key, Learning.NOISE)]
-    assert len({tuple(jax.random.key_data(own).tolist()) for own in keys}) == len(keys) == 102

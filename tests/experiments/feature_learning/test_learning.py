@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from small_sweeps import swept
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.learning import learners, settings
 from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
 from lsa_jax.experiments.feature_learning.learning.report import make_report
@@ -36,15 +35,6 @@ def test_runs_of_a_seed_keep_outcomes_on_its_test_set_and_have_its_settings(fini
     structured = results[results["structured"]]
     tests = [{kept[run].test for run in own["id"]} for _, own in structured.groupby("seed")]
     assert [len(names) for names in tests] == [1, 1] and tests[0] != tests[1]
-
-
-def test_networks_are_measured_and_pictured_at_the_start_and_after_each_first_step(finished):
-    *_, results, report = finished
-    network = results[results["learner"] == "network"]
-    assert (network["kernel_distance"] > 0).all() and (network["weight_movement/w"] > 0).all()
-    pictures = report.extra_tables["weights"]
-    assert set(pictures["picture"]) == {0, 1, 2}
-    assert (pictures["kind"] == "mark").sum() == 3 * 2
 
 
 def test_a_run_goes_on_after_a_kill_with_the_same_numbers(make, finished, tmp_path, monkeypatch):
@@ -93,41 +83,3 @@ def test_runs_whose_loss_is_not_finite_have_failed_where_they_stopped(make, tmp_
 def test_runs_are_measured_as_often_however_many_steps_they_take(make, learner, every, expected):
     own = {"sweep__learner": (learner,), "eval_every": every, "memorise__epochs": 8}
     assert evaluation_steps(make(**own)[1][0].config) == expected
-
-
-def test_seeds_and_rates_of_fixed_features_run_together_and_learners_apart(make):
-    rates = {"sweep__ntk_rate": (1e-3, 1e-4), "sweep__random_features_rate": (0.5,)}
-    points = make(sweep__learner=("network", "ntk", "random_features"), **rates)[1]
-    found = [
-        [(point.config.learner, point.config.seed) for point in group]
-        for group in EXPERIMENT.groups(points)
-    ]
-    assert sorted(found) == [
-        [("network", 0), ("network", 1)],
-        [("ntk", 0), ("ntk", 1), ("ntk", 0), ("ntk", 0)],
-        [("random_features", 0), ("random_features", 1), ("random_features", 0)],
-    ]
-
-
-def test_longer_kernels_have_as_many_evaluations(make):
-    fields = {"sweep__learner": ("ntk",), "sweep__ntk_steps": (8, 32)}
-    config, points = make(**fields, sweep__ntk_long_rate=1e-3)
-    assert settings.planned(config) == [settings.described(point.config) for point in points]
-    long = [point.config for point in points if point.config.steps == 32]
-    assert [(c.seed, c.eval_every, c.ntk_rate) for c in long] == [(0, 12, 1e-3), (1, 12, 1e-3)]
-    assert len(evaluation_steps(long[0])) == len(evaluation_steps(points[0].config))
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"data__k": 4},  # even
-        {"batch_size": 7},
-        {"data__d": 4},  # fewer dimensions than patterns
-        {"data__labels": "interval", "data__interval": (2, 4)},
-        {"data__labels": "vectors", "sweep__unstructured_learner": ("network",)},
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(make, fields):
-    with pytest.raises(InputError, match="config.*accepted"):
-        make(**fields)

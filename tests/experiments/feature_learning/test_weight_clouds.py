@@ -14,7 +14,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.learners import batch_rows
 from lsa_jax.experiments.feature_learning.weight_clouds import experiment
 from lsa_jax.experiments.feature_learning.weight_clouds.experiment import CloudState, WeightClouds
-from lsa_jax.experiments.feature_learning.weight_clouds.report import make_claims, make_report
+from lsa_jax.experiments.feature_learning.weight_clouds.report import make_claims
 from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
@@ -117,7 +117,7 @@ def test_updates_are_those_of_the_heavy_ball_on_both_layers(loss):
     state = make_optimizer("momentum", 0.1, momentum=0.5).init(params)
     start = CloudState(params, state, jnp.int32(1))
     test = Dataset(train.inputs[:7], train.targets[:7])
-    after, right = experiment.advance(config, 4, start, key, (train, test), jnp.int32(3))
+    after, row = experiment.advance(config, 4, start, key, (train, test), jnp.int32(3))
     assert int(after.step) == 4
     order = jax.random.fold_in(key, WeightClouds.ORDER)
     rows = np.asarray(batch_rows(order, jnp.int32(1), 4, 10, 4))
@@ -137,7 +137,10 @@ def test_updates_are_those_of_the_heavy_ball_on_both_layers(loss):
     np.testing.assert_allclose(after.params["Dense_0"]["weight"], w, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(after.params["Dense_0"]["bias"], b, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(after.params["Dense_1"]["weight"][:, 0], a, rtol=1e-4, atol=1e-6)
-    np.testing.assert_array_equal(right, (np.maximum(x[:7] @ w + b, 0) @ a) * y[:7] > 0)
+    np.testing.assert_array_equal(row["weights"].T, after.params["Dense_0"]["weight"])
+    np.testing.assert_allclose(row["outputs"], a, rtol=1e-4, atol=1e-6)
+    right = (np.maximum(x[:7] @ w + b, 0) @ a) * y[:7] > 0
+    np.testing.assert_array_equal(row["right"], right)
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +154,6 @@ def finished(tmp_path_factory):
 def test_a_run_has_the_measures_of_its_last_step_and_its_start(finished, tmp_path):
     config, folder, results = finished
     assert (results["status"] == "ok").all() and len(results) == 4
-    figures = make_report(config, results, folder).figures
-    assert [len(figures[name]().axes) for name in ("weights", "weights_0.5")] == [3, 3]
     for row in results.to_dict("records"):
         course = [r for r in files.read_metrics(folder, row["id"]) if "step" in r]
         assert [r["step"] for r in course] == [0, 2, 5]
@@ -171,12 +172,6 @@ def test_a_run_has_the_measures_of_its_last_step_and_its_start(finished, tmp_pat
     assert plain[0].outcomes.test != plain[1].outcomes.test  # each seed draws its test set
 
 
-def test_a_network_that_diverges_has_failed(tmp_path):
-    points = make(learning_rate=1e30, loss="hinge")[1]
-    for outcome in experiment.run(points, None, tmp_path, lambda fraction: None):
-        assert outcome.status == "failed" and "not finite" in outcome.message
-
-
 def decided(fields, values, **columns):
     """Returns the statuses of claims on neurons of directions that cluster, by seed."""
     config = make(**fields, sweep__seed=tuple(range(len(values))))[0]
@@ -191,28 +186,22 @@ def decided(fields, values, **columns):
 SEEDS = [0.8, 0.82, 0.81, 0.79, 0.83]
 
 
-@pytest.mark.parametrize(
-    ("values", "columns", "statuses"),
-    [
-        (SEEDS, {}, ["shown", "shown"]),
-        (SEEDS, {"best_count": [2, 2, 2, 2, 3]}, ["shown", "not shown"]),
-        (SEEDS, {"start_silhouette": [0.1, 0.1, 0.1, 0.1, 0.9]}, ["condition not met"] * 2),
-        (SEEDS, {"test_accuracy": 0.52}, ["condition not met"] * 2),
-        ([0.3, 0.31, 0.32, 0.3, 0.31], {}, ["not shown", "condition not met"]),
-        ([0.8, 0.8001], {}, ["shown", "undecided"]),  # two seeds by luck in 4 % of cases
-    ],
-)
-def test_neurons_on_images_form_clusters_by_their_silhouette(values, columns, statuses):
-    assert decided({"data__dataset": "mnist"}, values, **columns) == statuses
+MNIST, MIXTURE = {"data__dataset": "mnist"}, {}
 
 
 @pytest.mark.parametrize(
-    ("values", "columns", "status"),
+    ("fields", "values", "columns", "statuses"),
     [
-        ([1.0, 1.0, 1.0], {}, "shown"),
-        ([1.0, 0.75, 1.0], {}, "not shown"),
-        ([1.0, 1.0, 1.0], {"start_share_covered": 1.0}, "condition not met"),
+        (MNIST, SEEDS, {}, ["shown", "shown"]),
+        (MNIST, SEEDS, {"best_count": [2, 2, 2, 2, 3]}, ["shown", "not shown"]),
+        (MNIST, SEEDS, {"start_silhouette": [0.1] * 4 + [0.9]}, ["condition not met"] * 2),
+        (MNIST, SEEDS, {"test_accuracy": 0.52}, ["condition not met"] * 2),
+        (MNIST, [0.3, 0.31, 0.32, 0.3, 0.31], {}, ["not shown", "condition not met"]),
+        (MNIST, [0.8, 0.8001], {}, ["shown", "undecided"]),  # two seeds by luck in 4 % of cases
+        (MIXTURE, [1.0, 1.0, 1.0], {}, ["shown"]),
+        (MIXTURE, [1.0, 0.75, 1.0], {}, ["not shown"]),
+        (MIXTURE, [1.0, 1.0, 1.0], {"start_share_covered": 1.0}, ["condition not met"]),
     ],
 )
-def test_a_mixture_s_clusters_are_all_found(values, columns, status):
-    assert decided({}, values, **columns) == [status, "measured"]
+def test_each_claim_has_its_threshold_and_conditions(fields, values, columns, statuses):
+    assert decided(fields, values, **columns) == statuses

@@ -1,7 +1,6 @@
 """Active neurons: counted as defined, without an effect on training, and reported as found."""
 
 import jax
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +11,7 @@ from lsa_jax.experiments.lsa.activation_sparsity import experiment
 from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT, make_report
 from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained
-from lsa_jax.models.layers import Conv, Dense, Flatten, Relu, Residual
+from lsa_jax.models.layers import Dense
 from lsa_jax.reporting import files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -37,14 +36,6 @@ def test_layers_are_named_from_the_input_to_the_output():
     assert experiment.layer_names(network, (32, 32, 3)) == [*blocks, "Relu_0"]
     with pytest.raises(InputError, match="no ReLU"):
         experiment.layer_names(models.network([Dense(2)]), (3,))
-
-
-def test_a_residual_networks_activations_are_those_of_its_parts(key):
-    model = models.network([Residual((Relu(), Conv(3))), Relu(), Flatten(), Dense(2)])
-    x = np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype(np.float32)
-    _, activations = jax.jit(lambda x: model.activations(model.init(key, (4, 4, 3)), x))(x)
-    np.testing.assert_array_equal(activations["Residual_0/branch/Relu_0"], np.maximum(x, 0))
-    assert activations["Relu_0"].shape == (2, 4, 4, 3)
 
 
 def test_the_watched_network_has_its_outputs_and_the_activity_of_the_plain_one(key):
@@ -113,17 +104,12 @@ def test_the_claim_follows_the_numbers(tmp_path, end, status):
 
 def test_layers_are_in_the_network_s_order_and_their_mean_is_one_of_them(tmp_path):
     found = reported(tmp_path, {0.0: 0.245}, {0.0: 0.5}, layers=11)
-    (_, ends), _ = found.tables
+    ((_, ends),) = found.tables
     names = [f"ReLU {i + 1}" for i in range(11)] + ["mean of the layers"]
     assert ends["layer"].tolist() == names
     each = 50 / np.arange(1, 12)
-    np.testing.assert_allclose(ends["first"], [*each, each.mean()])
-    items = [claim.item.split("training, ")[1] for claim in found.claims]
-    assert items == [names[-1], *names[:-1]]
-    figure = found.figures["activation_sparsity"]()
-    lines = {line.get_label(): line.get_data() for line in figure.axes[0].lines}
-    np.testing.assert_allclose(lines["ReLU 2"], [[0, 1], [25, 12.5]])
-    plt.close(figure)
+    first = [float(cell.split(" ±")[0]) for cell in ends["at the start"]]
+    np.testing.assert_allclose(first, [*each, each.mean()], rtol=1e-3)
 
 
 def test_a_scale_of_noise_is_named_where_there_are_two_and_judged_by_its_own_accuracy(tmp_path):

@@ -103,10 +103,11 @@ def test_each_statement_has_its_threshold(place, changes, status):
 def test_what_holds_from_some_k0_on_is_decided_in_the_upper_half_and_all_else_everywhere():
     rows = [numbers(k, lemma1_least=0.4 + 1 / k, bias_ratio=1 + 1 / k) for k in SIZES]
     fine = decided(rows)
-    assert [row.status for row in fine] == ["shown"] * 10 + ["measured"] * 3
+    assert [row.status for row in fine] == ["shown"] * 10
     # The numbers are extremes over their k.
-    assert (fine[0].ours, fine[9].ours) == (0.4 + 1 / SIZES[-1], 1 + 1 / SIZES[0])
-    assert fine[6].ours == pytest.approx(0.1 * SIZES[4] ** 0.5)
+    assert fine[0].ours == pytest.approx(0.4 + 1 / SIZES[-1], abs=1e-4)
+    assert fine[9].ours == pytest.approx(1 + 1 / SIZES[0], abs=1e-4)
+    assert fine[6].ours == pytest.approx(0.1 * SIZES[4] ** 0.5, abs=1e-4)
     spoiled = {name: -1.0 for name in rows[0] if name.startswith(("lemma", "onset", "bias"))}
     below = decided([numbers(SIZES[0], **spoiled | {"bias_ratio": 3.0}), *rows[1:]])
     changed = [one != other for one, other in zip(fine[:10], below[:10], strict=True)]
@@ -125,17 +126,9 @@ def test_an_exponent_that_noise_hides_is_undecided_and_one_above_0_is_not_shown(
     assert decided(rows)[8].status == status
 
 
-def test_the_first_k_of_the_proof_s_lemma_1_has_none_above_it_that_fails():
-    leasts = (0.3, -1e-12, 0.12, 0.2, 0.3)
-    rows = [numbers(4**i, lemma1_proof_least=least) for i, least in enumerate(leasts, start=2)]
-    assert [claim.ours for claim in decided(rows)[10:]] == [256, 256, 4096]
-    at_a_tenth = [row | {"lemma1_proof_least": 0.1} for row in rows]
-    assert [claim.ours for claim in decided(at_a_tenth)[10:]] == [rows[0]["k"], "none", "none"]
-
-
 def test_runs_that_did_not_arrive_or_did_not_run_are_marked_so():
     none = pd.DataFrame([numbers(k, reached=False) for k in SIZES])
-    unmet = ["condition not met"] * 10 + ["measured"] * 3
+    unmet = ["condition not met"] * 10
     assert [claim.status for claim in decided(none)] == unmet
     assert decided([numbers(k) for k in SIZES[:2]])[0].status == "condition not met"
     assert {claim.status for claim in decided(none.assign(status="failed"))} == {"not run"}
@@ -157,5 +150,4 @@ def test_a_flow_is_followed_to_the_error_and_its_trajectory_is_reported(tmp_path
     for name in ("w_dot_wstar", "b", "time"):  # where the flow ends
         assert results[name].tolist() == pytest.approx(table.groupby("k")[name].last().tolist())
     assert (table.groupby("k")["time"].diff().dropna() > 0).all()
-    assert "is reached from k = 64 on" in report.notes[0]
     assert len(report.figures["lemmas"]().axes) == 3

@@ -107,42 +107,6 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(settings, accepted, c
         settings.validate(set_fields(config, change))
 
 
-@pytest.mark.parametrize(
-    ("name", "accepted", "refused"),
-    [
-        ("network.momentum", (0.0, 1.0), (-0.1, 1.1)),
-        ("network.decay_factor", (0.01, 1.0), (0.0, 1.1)),
-        ("network.decay_epochs", ((0.5, 2.0),), ((0.0,),)),
-        ("network.output_scale", (None, 0.1), (0.0,)),
-        ("network.epochs", (1,), (0,)),
-        ("ntk_infinite.ridge", ((0.0,), (0.1, 1.0)), ((-0.1,),)),
-        ("ntk_infinite.tolerance", (0.01, 1.0), (0.0, 1.1)),
-        ("ntk_infinite.centre_noise", (None, 0.0), (-0.1,)),
-        ("rfm.updates", (0, 1), (-1,)),
-        ("rfm.power", (0.1,), (0.0,)),
-    ],
-)
-def test_a_learners_setting_is_accepted_within_its_range(name, accepted, refused):
-    accepts = CURVES.fields[name].kind.accepts
-    assert all(map(accepts, accepted)) and not any(map(accepts, refused))
-
-
-def test_a_sweep_is_every_combination_of_the_axes_that_are_not_empty():
-    config = configure(DYNAMICS, {"sweep.seed": (3, 4)})
-    assert DYNAMICS.sweep(config) == [{"seed": 3}, {"seed": 4}]
-    both = [{"noise_scale": a, "seed": b} for a in (0.5, 1.0) for b in (3, 4)]
-    assert DYNAMICS.sweep(set_fields(config, {"sweep.noise_scale": (0.5, 1.0)})) == both
-
-
-def test_flows_have_no_seed_and_come_first():
-    fields = {"sweep.k": (16,), "sweep.population_k": (32,), "sweep.population_noise_scale": (1.0,)}
-    assert SCALING.sweep(configure(SCALING, fields)) == [
-        {"learner": "population", "noise_scale": 1.0, "k": 32},
-        {"learner": "sgd", "noise_scale": 0.5, "k": 16, "seed": 0},
-        {"learner": "sgd", "noise_scale": 0.5, "k": 16, "seed": 1},
-    ]
-
-
 @pytest.mark.parametrize("k", [100, 1000, 10_000])
 def test_rows_are_as_long_as_makes_both_formulas_of_the_noise_agree(k):
     d = kernel_bound.row_length(configure(KERNELS, {"k": k}))

@@ -142,39 +142,6 @@ def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, unin
     assert {outcome.status for outcome in all_fail} == {"failed"} and len(fractions) == 1
 
 
-def test_no_step_is_taken_from_the_first_that_is_not_finite(monkeypatch):
-    def sometimes_not_finite(key, params, sigma):
-        slope = jnp.where(jax.random.bernoulli(key, 0.2), jnp.inf, 1.0)
-        return jnp.float32(0.5), Params(jnp.zeros_like(params.w), slope)
-
-    fake = networks.Sampler(sometimes_not_finite, lambda key, params, sigma: jnp.ones(16))
-    monkeypatch.setattr(experiment, "make_sampler", lambda config: fake)
-    config = configure(learning_rate=0.1, bias_learning_rate_ratio=1.0)
-    replica = experiment.make_replica(config)
-    start = experiment.init_state(config, replica)
-    state, _, _ = experiment.train_steps(config, start, replica, jnp.int32(30))
-    stream = jax.random.fold_in(replica.key, SignalDynamics.TRAIN)
-    steps = jax.vmap(jax.random.fold_in, (None, 0))(stream, jnp.arange(30))
-    bad = np.asarray(jax.vmap(lambda key: jax.random.bernoulli(key, 0.2))(steps))
-    first = int(bad.argmax())
-    assert first > 0 and not bad[first:].all()  # finite ones come before and after
-    assert int(state.step) == first and float(state.params.b) == pytest.approx(-0.1 * first)
-
-
-def test_points_that_share_a_program_form_a_group():
-    points = make(sweep_seed=(0, 1), sweep_noise_scale=(0.5, 1.0))
-    larger = make(k=30)
-    assert EXPERIMENT.groups(points + larger) == [points, larger]
-
-
-def test_runs_with_extensions_have_measures_of_their_own(tmp_path):
-    fields = {"separate_filters": True, "stride": 2, "sampler": "plain", "population": False}
-    (outcome, *_) = run(make(**fields), tmp_path)
-    first, last = outcome.history[0], outcome.history[-1]
-    assert last["w_dot_wstar"] != first["w_dot_wstar"] and last["b"] != 0
-    assert {"w1_dot_wstar", "w2_dot_wstar", "b1", "b2", "a1", "a2"} <= set(last)
-
-
 def test_measures_along_the_way_are_of_the_filters_kernel_and_change_nothing(tmp_path):
     """At b = 0 the gradients are sum_i X_i in w and sum_i sign(<w, X_i>) in b."""
     names = ("kernel_distance", "target_alignment")

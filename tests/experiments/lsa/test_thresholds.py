@@ -106,13 +106,6 @@ def test_features_of_examples_have_the_mean_and_covariance_of_the_population(key
     assert (error < MANY * products.std(axis=0) / math.sqrt(n)).all()
 
 
-def test_smaller_designs_see_the_same_examples(key):
-    large = Design(draw_directions(key, 3, 6), np.array([0.5, 0.2, 1.0]))
-    small = Design(large.directions[:1, :2], large.thresholds[:1])
-    of_small, of_large = draw_features(key, [small, large], 0.3, k=4, num_examples=5)
-    np.testing.assert_allclose(of_small, of_large[:, :2], atol=1e-6)
-
-
 def test_without_thresholds_the_least_error_is_that_of_the_sum_of_all_rows(key):
     # b large: every row passes, the features are the sum of all rows, and no weights do better than
     # w*, whose output is y + N(0, k sigma^2).
@@ -153,18 +146,3 @@ def test_more_filters_never_do_worse(key):
         design = search_thresholds(rows, sigma, k, shares, sweeps=0, starts=1, known=known)
         known, before, last = design.thresholds, last, separation(design, sigma, k)
         assert last >= before * (1 - 1e-6)
-
-
-def test_a_filter_near_the_signal_finds_it():
-    # Its threshold lets the signal pass and, with a share of 6e-7, no noise: nothing is left to do.
-    directions, sigma, k = np.array([[1.0, 0.0]]), 0.2, 100
-    design = search_thresholds(directions, sigma, k, (), sweeps=1, starts=1)
-    assert design.thresholds[0] == pytest.approx(5.0, rel=1e-3)
-    assert separation(design, sigma, k) > 50
-
-
-def test_candidates_let_the_signal_just_pass_and_just_not():
-    directions = random_design(3, 4).directions
-    below, above = candidates(directions, 0.3, ())[:, 1:].T
-    assert signal_features(Design(directions, below), 0.3).sum() == 3
-    assert signal_features(Design(directions, above), 0.3).sum() == 0

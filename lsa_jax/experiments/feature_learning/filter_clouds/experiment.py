@@ -228,6 +228,7 @@ EXPERIMENT = Experiment(
     load=load,
     run=run,
     report=make_report,
+    report_version=2,
     varying=("seed",),
     columns=lambda config: {"filters": config.filters, "seed": config.seed},
 )

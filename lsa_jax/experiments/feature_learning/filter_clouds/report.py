@@ -1,4 +1,4 @@
-"""Claims, tables and pictures of a ResNet's filters: two clusters a block, gradients that agree.
+"""Claims, table and pictures of a ResNet's filters: two clusters a block, gradients that agree.
 
 Source of the claims: Shi, Wei and Liang (ICLR 2022), appendix E.4.1: figures 20, 21, table 7.
 """
@@ -7,18 +7,14 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.filter_clouds.settings import SETTINGS
-from lsa_jax.experiments.feature_learning.numbers import (
-    FILTER_CLUSTERS,
-    GRADIENT_COSINES,
-    RESNET_TEST_ACCURACY,
-)
-from lsa_jax.experiments.feature_learning.pictures import draw_places
-from lsa_jax.reporting import files, outcomes
+from lsa_jax.experiments.feature_learning.numbers import RESNET
+from lsa_jax.experiments.feature_learning.pictures import draw_places, read_courses
+from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import Claim, Condition, above_chance, decide_all, shown
+from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic
@@ -38,6 +34,8 @@ FEWEST_FILTERS = 3
 
 BLOCKS = (1, 2, 3, 4)
 PAIRS = ("v1_v2", "v1_v3", "v2_v3")
+CENTRES = tuple(f"block{block}_centres_cosine" for block in BLOCKS)
+_TEST_IMAGES = 2000  # of two of CIFAR-10's classes
 
 
 def make_claims(config: Config) -> list[Claim]:
@@ -49,7 +47,9 @@ def make_claims(config: Config) -> list[Claim]:
         enough = Condition("clusters have enough filters", lambda runs, few=few: few)
         learned = (above_chance(f"ResNet({filters})", filters=filters), enough)
         claims += _claims_of(config, filters, learned)
-        claims += _printed_claims(filters, learned) if filters in FILTER_CLUSTERS else []
+        if filters in RESNET:
+            claims.append(_accuracy_claim(filters))
+            claims += [_cosine_claim(filters, name, learned) for name in (*CENTRES, *PAIRS)]
     return claims
 
 
@@ -61,8 +61,8 @@ def _claims_of(config: Config, filters: int, learned: tuple[Condition, ...]) -> 
 
     name, epochs = f"ResNet({filters})", (0, *config.epochs)
     # The least cosine of two of the three mean gradients in the paper, of this width or of any.
-    widths = [filters] if filters in GRADIENT_COSINES else GRADIENT_COSINES
-    least = min(GRADIENT_COSINES[width][pair] for width in widths for pair in PAIRS)
+    widths = [filters] if filters in RESNET else RESNET
+    least = min(RESNET[width][pair] for width in widths for pair in PAIRS)
     parted = Claim(
         item=f"cosine of the two centres, untrained minus trained, mean over blocks, {name}",
         paper=f"above {MARGIN:g}: training parts them",
@@ -91,86 +91,54 @@ def _claims_of(config: Config, filters: int, learned: tuple[Condition, ...]) -> 
     return [parted, agree, slower]
 
 
-def _printed_claims(filters: int, learned: tuple[Condition, ...]) -> list[Claim]:
-    """Returns agreement with the numbers that the paper prints of a width."""
-    printed = []
-    for block, cosines in zip(BLOCKS, FILTER_CLUSTERS[filters], strict=True):
-        end = value(f"block{block}_centres_cosine", filters=filters)
-        start = value(f"block{block}_start_centres_cosine", filters=filters)
-        # Centres that lie as the paper's before training are no result of it.
-        parted = Claim(item="", statistic=minus(start, end), above=COSINE)
-        own = (*learned, shown(parted, "training parts the centres"))
-        printed.append((f"the two centres, block {block}", cosines[2], end, own))
-    for pair in PAIRS:
-        words = "the mean gradients {} and {}".format(*pair.split("_"))
-        cosine = value(pair, filters=filters)
-        printed.append((words, GRADIENT_COSINES[filters][pair], cosine, learned))
-    percent = Claim(
+def _accuracy_claim(filters: int) -> Claim:
+    return Claim(
         item=f"test accuracy in %, ResNet({filters}), within {POINTS:g} points",
         statistic=accuracy(filters=filters),
-        paper=RESNET_TEST_ACCURACY[filters],
+        paper=100 * RESNET[filters]["test_accuracy"],
         within=POINTS,
         seed_sd=POINTS_SD,
         digits=2,
     )
-    return [percent] + [
-        Claim(
-            item=f"cosine of {words}, ResNet({filters}), within {COSINE:g}",
-            statistic=cosine,
-            paper=number,
-            within=COSINE,
-            seed_sd=COSINE_SD,
-            conditions=conditions,
-        )
-        for words, number, cosine, conditions in printed
-    ]
 
 
-_TEST_IMAGES = 2000  # of two of CIFAR-10's classes
+def _cosine_claim(filters: int, name: str, conditions: tuple[Condition, ...]) -> Claim:
+    """Returns agreement with a printed cosine, of a block's two centres or of two gradients."""
+    end = value(name, filters=filters)
+    if name in CENTRES:
+        # Centres that lie as the paper's before training are no result of it.
+        start = value(name.replace("centres", "start_centres"), filters=filters)
+        parted = Claim(item="", statistic=minus(start, end), above=COSINE)
+        conditions += (shown(parted, "training parts the centres"),)
+    return Claim(
+        item=f"{name.replace('_', ' ')}, ResNet({filters}), within {COSINE:g}",
+        statistic=end,
+        paper=RESNET[filters][name],
+        within=COSINE,
+        seed_sd=COSINE_SD,
+        conditions=conditions,
+    )
 
 
-def _cell(values: pd.Series) -> str:
-    return mean_and_spread(values, ".4f", ".3f")
-
-
-def _printed(number: float | None) -> str:
-    return "" if number is None else f"{number:.4f}"
-
-
-def _tables(fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Returns the paper's numbers and ours: accuracies, clusters by block, gradients' cosines."""
-    accuracies, clusters, gradients = [], [], []
-    for filters, rows in fine.groupby("filters"):
-        network = {"network": f"ResNet({filters})"}
-        accuracies.append(network | {"test accuracy": _cell(rows["test_accuracy"])})
-        paper = FILTER_CLUSTERS.get(int(filters), [(None,) * 3] * len(BLOCKS))
-        for block, numbers in zip(BLOCKS, paper, strict=True):
-            line = network | {"block": block}
-            for name, number in zip(("first", "second", "centres"), numbers, strict=True):
-                line[f"{name} cosine, paper"] = _printed(number)
-                line[f"{name} cosine, ours"] = _cell(rows[f"block{block}_{name}_cosine"])
-            untrained = _cell(rows[f"block{block}_start_centres_cosine"])
-            clusters.append(line | {"centres cosine, untrained": untrained})
-        cosines = GRADIENT_COSINES.get(int(filters), {})
-        for pair in next(iter(GRADIENT_COSINES.values())):
-            cells = {"paper": _printed(cosines.get(pair)), "ours": _cell(rows[pair])}
-            gradients.append(network | {"": "cos({}, {})".format(*pair.split("_"))} | cells)
-    return [
-        ("Test accuracy", pd.DataFrame(accuracies)),
-        ("Clusters of filters at the end", pd.DataFrame(clusters)),
-        ("Cosines of mean gradients in the first steps (table 7)", pd.DataFrame(gradients)),
-    ]
+def _table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the paper's numbers and ours by width, and the centres' cosines before training."""
+    untrained = [name.replace("centres", "start_centres") for name in CENTRES]
+    return pd.DataFrame(
+        {
+            "network": f"ResNet({filters})",
+            "number": name.replace("_", " "),
+            "paper": RESNET.get(filters, {}).get(name),
+            "ours": mean_and_spread(own[name], ".4f", ".3f"),
+        }
+        for filters, own in rows.groupby("filters")
+        for name in (*RESNET[128], *untrained)
+    )
 
 
 def _draw(pictures: list[dict[str, Any]]) -> Any:
     """Draws one row a block and one column an epoch: filters as dots, centres as stars."""
-    import matplotlib.pyplot as plt
-
     epochs = sorted({row["picture"] for row in pictures})
-    size = (3.2 * len(epochs), 3.2 * len(BLOCKS))
-    figure, axes = plt.subplots(
-        len(BLOCKS), len(epochs), figsize=size, squeeze=False, layout="constrained"
-    )
+    figure, axes = subplots(len(BLOCKS), len(epochs), 3.2, 3.2)
     for row in pictures:
         axis = axes[row["block"] - 1, epochs.index(row["picture"])]
         draw_places(axis, row, ("#2CA02C", "#D62728"))
@@ -179,32 +147,28 @@ def _draw(pictures: list[dict[str, Any]]) -> Any:
 
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns the tables, the claims and one picture a width, of its first seed."""
+    """Returns the table, the claims and one picture a width, of its first seed."""
     runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, results["id"]))
     if "num_test" not in results:  # older results
         runs = runs.assign(num_test=config.data.num_test or _TEST_IMAGES)
-    figures, curves = {}, []
-    for filters, rows in runs.finished.groupby("filters"):
-        for run in rows["id"]:
-            history = files.read_metrics(workdir, run)
-            curves += [{"id": run} | row for row in history if "picture" not in row]
-            pictures = [row for row in history if "picture" in row]
-            figures.setdefault(f"filters_{filters}", functools.partial(_draw, pictures))
-    share = np.round(100 * config.near_share, 1)
-    notes = [
+    curves, pictures = read_courses(workdir, runs.finished, ["id"])
+    first = runs.finished.groupby("filters")["id"].first()
+    note = (
         "Means over seeds ± their standard deviation. Filters are those of the last convolution of "
-        "each block. The paper picked two clusters by hand; here they are the "
-        f"{share:g} % of the filters nearest to either centre of spherical 2-means, and a centre "
-        "is their mean direction. Gradients are those of the filter of the last block nearest to "
-        f"the first centre, in thirds of the first {config.gradient_steps} steps. The "
-        "centres of two clusters so found lie apart in untrained filters, too, and three unrelated "
-        "gradients of equal length have a cosine of 0.58 with their mean."
-    ]
+        "each block. The paper picked two clusters by hand; here they are the share "
+        f"{config.near_share:g} of the filters nearest to either centre of spherical 2-means, and "
+        "a centre is their mean direction. The centres of two clusters so found lie apart in "
+        "untrained filters, too, and three unrelated gradients of equal length have a cosine of "
+        "0.58 with their mean."
+    )
     return Report(
         title=config.title,
-        tables=_tables(runs.finished),
+        tables=[("The paper's numbers and ours", _table(runs.finished))],
         claims=decide_all(make_claims(config), runs),
-        figures=figures,
-        extra_tables={"curves": pd.DataFrame(curves)},
-        notes=notes,
+        figures={
+            f"filters_{filters}": functools.partial(_draw, pictures[run])
+            for filters, run in first.items()
+        },
+        extra_tables={"curves": curves},
+        notes=[note],
     )

@@ -44,17 +44,13 @@ FIELDS: dict[str, Field] = {
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
 }
 
-
-SETTINGS = Settings(
-    FIELDS,
-    product_of("filters", "seed"),
-    (
-        Rule(
-            "epochs",
-            lambda c: c.epochs and list(c.epochs) == sorted(set(c.epochs)),
-            "one epoch or more, rising",
-        ),
-        Rule("data.classes", lambda c: len(set(c.data.classes)) == 2, "two classes"),
-        Rule("gradient_steps", lambda c: c.gradient_steps % 3 == 0, "multiples of 3"),
-    ),
+# fmt: off
+_RULES = (
+    Rule("epochs", lambda c: c.epochs and list(c.epochs) == sorted({*c.epochs}),
+         "one epoch or more, rising"),
+    Rule("data.classes", lambda c: len({*c.data.classes}) == 2, "two classes"),
+    Rule("gradient_steps", lambda c: c.gradient_steps % 3 == 0, "multiples of 3"),
 )
+# fmt: on
+
+SETTINGS = Settings(FIELDS, product_of("filters", "seed"), _RULES)

@@ -26,13 +26,12 @@ from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.networks import truncated_relu
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import Claim, decide_all, shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
+from lsa_jax.reporting.curves import draw_series, subplots
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample
-from lsa_jax.reporting.statistics import accuracy, lowest, minus
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.statistics import accuracy, computed, lowest, minus
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -241,7 +240,7 @@ def make_claims(config: Config) -> list[Claim]:
             item="seeds in which models on fixed features have at least the hinge loss of "
             f"their bound, where it is above 0, D = {d}, k = {k}",
             paper="all (theorem 2)",
-            statistic=lambda runs, case=case: _respects_bound(runs.where(**case)),
+            statistic=computed(_respects_bound, "test_hinge", learner=tuple(axes.features), **case),
             every=True,
             # Models above their bound are no lower bound where learned features do not help.
             conditions=(shown(gap, "the network is better"),),
@@ -250,25 +249,17 @@ def make_claims(config: Config) -> list[Claim]:
     return claims
 
 
-def _respects_bound(runs: Runs) -> Sample:
+def _respects_bound(rows: pd.DataFrame) -> pd.Series:
     """Returns 1 in seeds whose linear models are all above their bounds, else 0.
 
     Models that are no better than the answer 0, whose hinge loss is 1, do not count: no bound
     reaches it.
     """
-    own = runs.where(learner=tuple({*runs.planned["learner"]} - {"network"}))
-    rows = own.finished
     rows = rows[(rows["bound"] > 0) & (rows["norm"] > 0) & (rows["test_hinge"] < 1)]
     holds = (rows["test_hinge"] >= rows["bound"]).astype(float)
-    return Sample(
-        holds.groupby(rows["seed"]).min(), lost=own.lost("test_hinge"), equal=own.equal_seeds()
-    )
+    return holds.groupby(rows["seed"]).min()
 
 
-_LINES = {
-    "neurons": ("random neurons", PALETTE[2]),
-    "rbf": ("random features of an RBF", PALETTE[3]),
-}
 _COLUMNS = {
     "test_accuracy": "test accuracy",
     "train_accuracy": "train accuracy",
@@ -283,11 +274,7 @@ def _table(fine: pd.DataFrame) -> pd.DataFrame:
     rows = fine.sort_values("learner", key=lambda names: names == "network", kind="stable")
     about = [has_bound(d, k) for d, k in zip(rows["num_patterns"], rows["k"], strict=True)]
     rows = rows.assign(bound=rows["bound"].where(about))
-    groups = rows.groupby(["num_patterns", "k", "learner", "N"], sort=False, dropna=False)
-    table = groups[list(_COLUMNS)].agg(mean_and_spread).reset_index()
-    table["learner"] = table["learner"].replace("network", "learned (network)")
-    names = {"num_patterns": "D", "learner": "features"} | _COLUMNS
-    return table.rename(columns=names).astype({"N": object}).replace({"N": {np.nan: ""}})
+    return table_of_means(rows, ["num_patterns", "k", "learner", "N"], _COLUMNS)
 
 
 def _draw(fine: pd.DataFrame) -> Any:
@@ -295,12 +282,11 @@ def _draw(fine: pd.DataFrame) -> Any:
     cases = list(fine.groupby(["num_patterns", "k"]))
     figure, axes = subplots(2, len(cases), 4.5, 3, sharex="col")
     for column, ((d, k), rows) in zip(axes.T, cases, strict=True):
-        for name, (label, color) in _LINES.items():
-            own = rows[rows["learner"] == name]
-            for axis, measure in zip(column, ("test_accuracy", "test_hinge"), strict=True):
-                draw_mean(axis, own[measure], own["N"], color=color, label=label, marker="o")
+        models = rows[rows["learner"] != "network"]
+        for axis, measure in zip(column, ("test_accuracy", "test_hinge"), strict=True):
+            draw_series(axis, models, "N", measure, "learner", marker="o")
         level = rows.loc[rows["learner"] == "network", "test_accuracy"].mean()
-        column[0].axhline(level, color=PALETTE[0], ls="--", label="network")
+        column[0].axhline(level, color="black", ls="--", label="network")
         column[0].set(title=f"D = {d}, k = {k}", ylabel="test accuracy", ylim=(0.45, 1.02))
         column[1].set(xscale="log", xlabel="features, N", ylabel="test hinge loss")
         column[0].legend(frameon=False, fontsize="small")
@@ -334,6 +320,7 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
 EXPERIMENT = Experiment(
     run=run,
     report=make_report,
+    report_version=2,
     # Linear models of a seed that differ in N alone share their features.
     varying=lambda config: ("seed",) if config.learner == "network" else ("N",),
     columns=_columns,

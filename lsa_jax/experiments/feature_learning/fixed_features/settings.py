@@ -62,22 +62,14 @@ def _sweep(config: Config) -> list[dict[str, object]]:
     return points
 
 
-SETTINGS = Settings(
-    FIELDS,
-    _sweep,
-    (
-        Rule(
-            "sweep.cases", lambda c: all(len(case) == 2 for case in c.sweep.cases), "pairs (D, k)"
-        ),
-        Rule(
-            "k",
-            lambda c: c.k % 2 and c.k <= c.num_patterns,
-            "odd numbers up to num_patterns, {c.num_patterns}",
-        ),
-        Rule(
-            "network.batch_size",
-            lambda c: c.num_train % c.network.batch_size == 0,
-            "divisors of the {c.num_train} training examples",
-        ),
-    ),
+# fmt: off
+_RULES = (
+    Rule("sweep.cases", lambda c: all(len(case) == 2 for case in c.sweep.cases), "pairs (D, k)"),
+    Rule("k", lambda c: c.k % 2 and c.k <= c.num_patterns,
+         "odd numbers up to num_patterns, {c.num_patterns}"),
+    Rule("network.batch_size", lambda c: c.num_train % c.network.batch_size == 0,
+         "divisors of the {c.num_train} training examples"),
 )
+# fmt: on
+
+SETTINGS = Settings(FIELDS, _sweep, _RULES)

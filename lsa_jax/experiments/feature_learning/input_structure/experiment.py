@@ -36,23 +36,15 @@ _TEACHER, _STUDENT, _MIXTURE = range(3)
 _GAUSSIAN_TRAIN, _GAUSSIAN_TEST = range(2)
 
 
-class Inputs(NamedTuple):
-    """The inputs of one split: labelled ones first, then as many injected ones.
+class Material(NamedTuple):
+    """Both splits: labelled inputs, standardised as a whole, then as many injected ones.
 
-    Attributes:
-        inputs: [2 n, height, width, c], the labelled ones standardised as a whole.
-        targets: [2 n, classes], one-hot for the labelled ones, zeros for the others.
+    Inputs are [2 n, height, width, c], and targets [2 n, classes] one-hot for the labelled ones,
+    zeros for the others.
     """
 
-    inputs: Float[np.ndarray, "n h w c"]
-    targets: Float[np.ndarray, "n classes"]
-
-
-class Material(NamedTuple):
-    """Both splits."""
-
-    train: Inputs
-    test: Inputs
+    train: Dataset
+    test: Dataset
 
 
 def _injected(
@@ -99,7 +91,7 @@ def _material(config: Config, data_dir: Path | None) -> Material:
         injected = [pixels.mean(axis=0) + pixels.std(axis=0) * part for part in injected]
     return Material(
         *(
-            Inputs(
+            Dataset(
                 np.concatenate([(part.inputs - mean) / std, u]).astype(np.float32),
                 np.concatenate([part.targets, np.zeros_like(part.targets)]),
             )
@@ -160,10 +152,6 @@ def teacher_loss(
     return weight * crossed + regularizer * (r1 + entropy * r2)
 
 
-def _optimizer(config: Config) -> Any:
-    return training.make_optimizer(config.optimizer, config.learning_rate)
-
-
 def _keys(points: list[Point], stream: int) -> Array:
     return jnp.stack([jax.random.fold_in(jax.random.key(p.config.seed), stream) for p in points])
 
@@ -192,9 +180,9 @@ def _teach(group: list[Point], data: Material, directory: Path, progress: Progre
     params, history = training.train(
         _keys(points, _TEACHER),
         model,
-        Dataset(*data.train),
+        data.train,
         functools.partial(teacher_loss, config.regularizer, config.entropy),
-        _optimizer(config),
+        training.make_optimizer(config.optimizer, config.learning_rate),
         epochs=config.teacher_epochs,
         batch_size=2 * config.batch_size,
         evaluation=training.Evaluation(every=config.teacher_epochs),
@@ -290,7 +278,7 @@ def _train(
         build_model(config, config.size, classes),
         sources["train"],
         loss,
-        _optimizer(config),
+        training.make_optimizer(config.optimizer, config.learning_rate),
         epochs=config.epochs,
         batch_size=config.batch_size,
         evaluation=training.Evaluation(
@@ -392,6 +380,7 @@ EXPERIMENT = Experiment(
     load=load,
     run=run,
     report=make_report,
+    report_version=2,
     # Students of a teacher run together, and networks that are trained directly.
     varying=lambda config: (
         ("size", "share", "seed")

@@ -1,36 +1,316 @@
-"""The report on input structure: accuracy on real and on injected inputs, loss by size."""
+"""Students of real and injected inputs: claims, tables and figures 22 to 26, and algorithm 1.
+
+Source: Shi, Wei and Liang (ICLR 2022), appendix E.5.
+"""
 
 import functools
+import itertools
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.input_structure.claims import (
-    CHOSEN,
-    DIRECT,
-    curves,
-    first_minima,
-    make_claims,
-    num_test,
-    panel_name,
-    panels,
-)
-from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
+from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS, mixture_parts
 from lsa_jax.reporting import files, outcomes
-from lsa_jax.reporting.claims import decide_all
+from lsa_jax.reporting.claims import Claim, above_chance, decide_all, shown
 from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.statistics import accuracy, minus
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
+# A student's accuracy on the labelled part may be this many points below that of direct training.
+AS_GOOD = 2.0
+# Students learn labels if some of them have a test loss below this share of a constant's.
+LEARNED, _CLASSES = 0.95, 10
+# Of students FC(9) on MNIST "the results do not show a significant trend" (appendix E.5.2).
+NO_TREND = {"mnist": (9,)}
+# Sizes of the paper's teachers: claims on them at a share of a half are primary.
+TEACHERS = {"mnist": 9, "cifar10": 5, "svhn": 2, "digits": None}
+_TEST_IMAGES = {"mnist": 10_000, "cifar10": 10_000, "svhn": 26_032, "digits": 360}
+
+# Settings of networks that are trained on the data set, and of one student's or one curve's runs.
+DIRECT = {"learner": "direct"}
+Panel = dict[str, object]
+
+# The size that stands for each seed's teacher of algorithm 1: `report` adds its students' runs.
+CHOSEN = 0
+
+
+# --- sizes at the first minimum of the test loss (figure 26, algorithm 1) ------------------------
+
+
+def local_minimum(sizes: list[int], losses: list[float]) -> int:
+    """Returns the size at the first minimum of a curve: where the next larger one is worse.
+
+    Source: algorithm 1: the minimum in the classical regime.
+    """
+    rises = np.diff(losses) > 0
+    return sizes[int(rises.argmax()) if rises.any() else -1]
+
+
+def first_minima(runs: Runs, **curve: object) -> pd.Series:
+    """Returns a curve's first minimum by seed; not-a-number where no size learns the labels."""
+    found = {}
+    for seed, rows in runs.where(**curve).finished.groupby("seed"):
+        losses = rows.groupby("size")["test_loss"].mean()
+        learned = losses.min() < LEARNED * math.log(_CLASSES)
+        found[seed] = local_minimum(list(losses.index), list(losses)) if learned else math.nan
+    return pd.Series(found, dtype=float)
+
+
+def curves(config: Config) -> dict[str, Panel]:
+    """Returns the settings of each curve of loss against size: those of two sizes or more."""
+    axes = config.sweep
+    found = {"on the data set": DIRECT} if len(axes.direct_size) > 1 else {}
+    for teacher in axes.teacher_size * (len(axes.size) > 1):
+        for share in axes.share:
+            own = {"learner": "student", "teacher_size": teacher, "share": share}
+            found[f"teacher of size {teacher}, share {share:g}"] = own
+    return found
+
+
+def _of_minima(chosen: list[Panel], holds: Callable) -> Statistic:
+    """Returns the statistic that is 1 in seeds in which curves' first minima have a property."""
+
+    def statistic(runs: Runs) -> Sample:
+        own = [runs.where(**curve) for curve in chosen]
+        minima = pd.DataFrame([first_minima(curve) for curve in own])
+        held = np.asarray(holds(*minima.to_numpy()), float)
+        lost = next(filter(None, (curve.lost("test_loss") for curve in own)), "")
+        equal = any(curve.equal_seeds() for curve in own)
+        return Sample(pd.Series(held, minima.columns), lost=lost, equal=equal)
+
+    return statistic
+
+
+def choice_claims(config: Config) -> list[Claim]:
+    """Returns the claim that algorithm 1 gives the teacher the size of the least one run."""
+    sizes, teacher = config.sweep.direct_size, min(config.sweep.teacher_size)
+    # Of losses in random order the first minimum is at place n with probability (n + 1) / (n + 2)!.
+    place = sum(size < teacher for size in sizes)
+    claim = Claim(
+        item=f"seeds in which algorithm 1 gives the teacher the size {teacher}: first minimum of "
+        "the test loss on the data set",
+        paper="all",
+        statistic=_of_minima([DIRECT], lambda minima: minima == teacher),
+        every=True,
+        luck=max(1 / len(sizes), (place + 1) / math.factorial(place + 2)),
+        ours=lambda runs: ", ".join(f"{size:g}" for size in first_minima(runs, **DIRECT)),
+    )
+    return [claim] if len(sizes) > 2 else []
+
+
+def size_claims(config: Config) -> list[Claim]:
+    """Returns the claims on figure 26: a student's best size moves right with its teacher's."""
+    found, count = curves(config), len(config.sweep.size)
+    students = [curve for curve in found.values() if curve != DIRECT]
+    if len(students) < 2:
+        return []
+    order = sorted({*config.sweep.size, *config.sweep.direct_size})
+
+    def rises(*minima: np.ndarray) -> np.ndarray:
+        steps = np.diff(minima, axis=0)
+        return (steps >= 0).all(axis=0) & (steps.sum(axis=0) > 0)
+
+    def near(*minima: np.ndarray) -> np.ndarray:
+        first, second = np.searchsorted(order, minima)
+        return (abs(first - second) <= 1) & np.isfinite(minima).all(axis=0)
+
+    rising = Claim(
+        item="seeds in which a student's size at the first minimum of its test loss rises with "
+        "the teacher's",
+        paper="all (figure 26)",
+        statistic=_of_minima(students, rises),
+        every=True,
+        # The share of all lists of sizes that rise and are not constant.
+        luck=(math.comb(count + len(students) - 1, len(students)) - count) / count ** len(students),
+    )
+    neighbours = Claim(
+        item="seeds in which the first minima on the data set and of the least teacher's "
+        "students are neighbours",
+        paper="all: roughly the same (figure 26 a, b)",
+        statistic=_of_minima([DIRECT, students[0]], near),
+        every=True,
+        # The share of pairs of sizes that are neighbours or equal.
+        luck=(3 * count - 2) / count**2,
+    )
+    return [rising, *[neighbours] * (DIRECT in found.values())]
+
+
+# --- accuracies of the parts (figures 22 to 25) --------------------------------------------------
+
+
+def make_claims(config: Config, *, chosen: bool = False) -> list[Claim]:
+    """Returns the claims of a sweep.
+
+    Args:
+        config: of the sweep.
+        chosen: whether the runs have students of the teachers that algorithm 1 chose.
+    """
+    if {*config.sweep.share} <= {1.0}:
+        return size_claims(config)
+    mixed = [own for own in panels(config) if 0 < own["share"] < 1]
+    first = [own for own in mixed if own["teacher_size"] == config.sweep.teacher_size[0]]
+    by_seed = [own | {"teacher_size": CHOSEN} for own in first * chosen]
+    claims = []
+    for own in mixed + by_seed:
+        if own["size"] not in NO_TREND.get(config.data.dataset, ()):
+            claims += _panel_claims(config, own)
+    for own in mixed:
+        if own["size"] == max(config.sweep.size) > min(config.sweep.size):
+            claims.append(_size_gap_claim(config, own))
+        if own["injected"] == "tiny_imagenet" and "gaussian" in config.sweep.injected:
+            claims.append(_kind_claim(config, own))
+    return claims + choice_claims(config)
+
+
+def num_test(config: Config) -> int:
+    """Returns the number of labelled test images."""
+    return config.data.num_test or _TEST_IMAGES[config.data.dataset]
+
+
+def panels(config: Config) -> list[Panel]:
+    """Returns the settings of students that are alike: the panels of figures 22 to 25."""
+    axes = config.sweep
+    names = ("injected", "teacher_size", "share", "size")
+    kinds = axes.injected or (config.data.injected,)
+    found = itertools.product(kinds, axes.teacher_size, axes.share, axes.size)
+    return [{"learner": "student"} | dict(zip(names, own, strict=True)) for own in found]
+
+
+def panel_name(config: Config, own: Panel) -> str:
+    """Returns a panel's name; it contains the kind of injected inputs where there are several."""
+    teacher = f"teacher {own['teacher_size']}"
+    if own["teacher_size"] == CHOSEN:
+        teacher = "teachers by algorithm 1"
+    return f"{teacher}, student {own['size']}, {_share_words(config, own)}"
+
+
+def _share_words(config: Config, own: Panel) -> str:
+    kind = f", {own['injected']}" if len(config.sweep.injected) > 1 else ""
+    return f"share {own['share']:g}{kind}"
+
+
+def _accuracy(config: Config, own: Panel, column: str = "test_accuracy") -> Statistic:
+    """Returns a student's accuracy on the mixture, or on a part of it, with its test inputs."""
+    labelled, injected = mixture_parts(own["share"], num_test(config))
+    counts = {"labelled": labelled, "injected": injected, "accuracy": labelled + injected}
+    count = counts[column.split("_")[1]]
+    return lambda runs: accuracy(column, **own)(runs.assign(num_test=count))
+
+
+def _gap(words: str, paper: str, first: Statistic, second: Statistic, **options: object) -> Claim:
+    """Returns the claim that one accuracy exceeds another, by more than 0 unless `above` is set."""
+    options = {"above": 0.0} | options
+    item = f"points of test accuracy, {words}"
+    return Claim(item=item, paper=paper, statistic=minus(first, second), digits=2, **options)
+
+
+def _worse(config: Config, own: Panel) -> Claim:
+    """Returns the claim that a student is worse on the injected part, if all learn their labels.
+
+    Direct training learns the labels of the data set; the student learns its teacher's labels.
+    Chance is the share of the largest class in either.
+    """
+    papers = own["teacher_size"] == TEACHERS[config.data.dataset] and own["share"] == 0.5
+    part = {"column": "test_labelled_part", "chance": "largest_label"}
+    return _gap(
+        f"labelled minus injected part at the end, {panel_name(config, own)}",
+        "above 0: worse",
+        _accuracy(config, own, "test_labelled_part"),
+        _accuracy(config, own, "test_injected_part"),
+        conditions=(
+            above_chance("direct training", classes=10, learner="direct", size=own["size"]),
+            above_chance("the teacher", classes=10, column="teacher_accuracy", **own),
+            above_chance("the student", classes=10, **part, **own),
+        ),
+        primary=papers and own["injected"] == "gaussian",
+    )
+
+
+def _panel_claims(config: Config, own: Panel) -> list[Claim]:
+    """Returns the claims of one panel of figures 22 and 23.
+
+    Comparisons with direct training need a student that is worse on the injected part. Above a
+    share of a half there are none: direct training and the control, which learns the teacher's
+    labels alone, have more labelled images than the student.
+    """
+    labelled, alone = (
+        _accuracy(config, of, "test_labelled_part") for of in (own, own | {"share": 0.0})
+    )
+    direct, whole = accuracy(learner="direct", size=own["size"]), _accuracy(config, own)
+    course = [_accuracy(config, own, f"course_{part}_part") for part in ("labelled", "injected")]
+    as_good = f"not below by more than {AS_GOOD:g}"
+    # Words, the paper's statement, the accuracies, and their least difference.
+    gaps = [
+        ("labelled minus injected part, mean over training", "above 0: slower", *course, 0.0),
+        ("labelled part minus direct training", as_good, labelled, direct, -AS_GOOD),
+        ("labelled part minus the same labels alone", as_good, labelled, alone, -AS_GOOD),
+        ("direct training minus whole mixture", "above 0", direct, whole, 0.0),
+    ]
+    worse, name = _worse(config, own), panel_name(config, own)
+    conditions = (shown(worse, "the injected part is worse"),)
+    return [worse] + [
+        _gap(f"{words}, {name}", paper, first, second, above=above, conditions=conditions)
+        for words, paper, first, second, above in (gaps if own["share"] <= 0.5 else gaps[:1])
+    ]
+
+
+def _kind_claim(config: Config, pictures: Panel) -> Claim:
+    """Returns the claim that Tiny ImageNet's inputs are learned better than Gaussian ones.
+
+    Each has a teacher of its own, regularised on its inputs. Source: figures 22 and 23.
+    """
+    part = {"column": "test_injected_part", "chance": "most_used_class"}
+    return _gap(
+        f"Tiny ImageNet part minus Gaussian part, teacher {pictures['teacher_size']}, student "
+        f"{pictures['size']}, share {pictures['share']:g}",
+        "above 0 (figure 23)",
+        _accuracy(config, pictures, "test_injected_part"),
+        _accuracy(config, pictures | {"injected": "gaussian"}, "test_injected_part"),
+        conditions=(above_chance("the student", classes=10, **part, **pictures),),
+    )
+
+
+def _size_gap_claim(config: Config, largest: Panel) -> Claim:
+    """Returns the claim that the gap between the parts is larger for the largest student.
+
+    Source: appendix E.5.3, figures 22 (a) and 25.
+    """
+    sizes = (largest["size"], min(config.sweep.size))
+    both = [_worse(config, largest | {"size": size}) for size in sizes]
+    words = [f"student {size} is worse on the injected part" for size in sizes]
+    return _gap(
+        f"labelled minus injected part at the end, student {sizes[0]} minus student {sizes[1]}, "
+        f"teacher {largest['teacher_size']}, {_share_words(config, largest)}",
+        "above 0 (figure 25)",
+        *(one.statistic for one in both),
+        conditions=tuple(shown(*one) for one in zip(both, words, strict=True)),
+    )
+
+
+# --- tables and figures -------------------------------------------------------------------------
+
 _LINES = {
-    "test_labelled_part": ("labelled part", PALETTE[0]),
-    "test_injected_part": ("injected part", PALETTE[1]),
-    "test_accuracy": ("whole mixture", PALETTE[2]),
+    "test_labelled_part": "labelled part",
+    "test_injected_part": "injected part",
+    "test_accuracy": "whole mixture",
 }
-_SETTINGS = ["learner", "teacher_size", "share", "size", "injected", "seed"]
+# Columns of the first table, of the students' runs and of the networks on the data set.
+_COLUMNS = _LINES | {
+    "teacher_accuracy": "teacher on the data set",
+    "least_used_class": "least share of a class in its labels of U",
+    "most_used_class": "largest share",
+    "test_loss": "test loss",
+    "parameters": "parameters",
+}
+_SETTINGS = ["learner", "injected", "teacher_size", "share", "size"]
 _MOST_COLUMNS = 4
 
 
@@ -50,39 +330,6 @@ def _with_chosen(config: Config, runs: Runs) -> tuple[Runs, bool]:
     return runs._replace(planned=both(runs.planned), finished=both(runs.finished)), True
 
 
-def _student_table(config: Config, runs: Runs) -> pd.DataFrame:
-    """Returns one row a panel: accuracies in percent, and those of its teacher."""
-
-    def cell(values: pd.Series) -> str:
-        return mean_and_spread(100 * values, ".2f")
-
-    lines = []
-    for own in panels(config):
-        rows = runs.where(**own).finished
-        direct = runs.where(learner="direct", size=own["size"]).finished
-        least, most = rows["least_used_class"].mean(), rows["most_used_class"].mean()
-        line = {
-            "teacher": own["teacher_size"],
-            "share": f"{own['share']:g}",
-            "student": own["size"],
-            "injected": own["injected"],
-            **{label: cell(rows[name]) for name, (label, _) in _LINES.items()},
-            "trained directly": cell(direct["test_accuracy"]),
-            "teacher on the data set": cell(rows["teacher_accuracy"]),
-            "share of its labels on U": f"{least:.3f} to {most:.3f}",
-        }
-        lines += [line] if len(rows) else []
-    return pd.DataFrame(lines)
-
-
-def _size_table(config: Config, runs: Runs) -> pd.DataFrame:
-    """Returns test loss by size, one column a curve: networks on L, students by teacher."""
-    columns = {"parameters": runs.finished.groupby("size")["parameters"].first()}
-    for name, curve in curves(config).items():
-        columns[name] = runs.where(**curve).finished.groupby("size")["test_loss"].mean()
-    return pd.DataFrame(columns).dropna(subset=[*columns][1:], how="all").reset_index()
-
-
 def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     """Returns a figure of so many panels, `_MOST_COLUMNS` a row, and their axes."""
     columns = min(count, _MOST_COLUMNS)
@@ -99,9 +346,9 @@ def _draw_curves(config: Config, courses: pd.DataFrame) -> Any:
     figure, axes = _grid(len(drawn), 4.5, 3.8)
     for axis, own in zip(axes, drawn, strict=True):
         rows, direct = (runs.where(**of).finished for of in (own, DIRECT | {"size": own["size"]}))
-        lines = [(name, label, color, rows) for name, (label, color) in _LINES.items()]
-        lines.append(("test_accuracy", "trained on the data set directly", "#000000", direct))
-        for name, label, color, of_line in lines:
+        lines = [(name, label, rows) for name, label in _LINES.items()]
+        lines.append(("test_accuracy", "trained on the data set directly", direct))
+        for (name, label, of_line), color in zip(lines, PALETTE, strict=False):
             if len(of_line):
                 accuracy, steps = of_line[name] * 100, of_line["step"]
                 draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
@@ -137,7 +384,7 @@ def _runs(config: Config, results: pd.DataFrame, workdir: Path) -> tuple[Runs, p
     if "injected" not in results:
         results = results.assign(injected=config.data.injected)
     fine = results[results["status"] == "ok"]
-    courses = files.read_histories(workdir, fine, ["id", *_SETTINGS])
+    courses = files.read_histories(workdir, fine, ["id", *_SETTINGS, "seed"])
     # Networks on the data set alone have no columns of the students.
     results, courses = (
         table.reindex(columns=table.columns.union(_LINES, sort=False))
@@ -153,30 +400,26 @@ def _runs(config: Config, results: pd.DataFrame, workdir: Path) -> tuple[Runs, p
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figures of a sweep."""
     runs, courses = _runs(config, results, workdir)
+    table = table_of_means(runs.finished, _SETTINGS, _COLUMNS)
+    figures = {}
+    # Students on injected inputs alone are drawn by size.
     students = runs.where(learner="student").finished
-    tables, figures = [], {}
-    if len(students):
-        tables.append(("Test accuracy in % at the end", _student_table(config, runs)))
-        # Students on injected inputs alone are drawn by size.
-        if students["share"].between(0, 1, inclusive="neither").any():
-            figures["curves"] = functools.partial(_draw_curves, config, courses)
+    if students["share"].between(0, 1, inclusive="neither").any():
+        figures["curves"] = functools.partial(_draw_curves, config, courses)
     if curves(config):
-        tables.append(("Test loss by size", _size_table(config, runs)))
         figures["sizes"] = functools.partial(_draw_sizes, config, runs)
     deciding, chosen = _with_chosen(config, runs)
-    notes = [
+    note = (
         "Means over seeds ± their standard deviation. Students are measured by the teacher's "
         "labels, direct training by the data set's. The injected part is worse both because its "
         "inputs lack structure and because the teacher's labels of them are hard. The paper gives "
-        f"no optimiser, batch or epochs: {config.optimizer} with rate {config.learning_rate:g}, "
-        f"batches of {config.batch_size}, {config.epochs} epochs, R with weight "
-        f"{config.regularizer:g} and lambda = {config.entropy:g} are ours."
-    ]
+        "no optimiser, batch, epochs or weight of R: the configuration's are ours."
+    )
     return Report(
         title=config.title,
-        tables=tables,
+        tables=[("Accuracy and loss at the end", table)],
         claims=decide_all(make_claims(config, chosen=chosen), deciding),
         figures=figures,
         extra_tables={"curves": courses},
-        notes=notes,
+        notes=[note],
     )

@@ -84,25 +84,18 @@ def mixture_parts(share: float, count: int) -> tuple[int, int]:
     return round(count * (1 - share) / share), count
 
 
-SETTINGS = Settings(
-    FIELDS,
-    _sweep,
-    (
-        Rule(
-            "measures",
-            lambda c: not c.measures or c.model == "fc",
-            "(), or config.model = 'fc': each example is measured by itself, and batch "
-            "normalisation couples the examples of a batch",
-        ),
-        Rule(
-            "data.gaussian_law",
-            lambda c: c.data.injected == "gaussian" or c.data.gaussian_law == "standard",
-            "'standard' where U is {c.data.injected}",
-        ),
-        Rule(
-            "data.injected",
-            lambda c: c.data.injected == "gaussian" or c.data.dataset in ("cifar10", "svhn"),
-            "'gaussian' with the grey images of {c.data.dataset}",
-        ),
-    ),
+# fmt: off
+_RULES = (
+    Rule("measures", lambda c: not c.measures or c.model == "fc",
+         "(), or config.model = 'fc': each example is measured by itself, and batch normalisation "
+         "couples the examples of a batch"),
+    Rule("data.gaussian_law",
+         lambda c: c.data.injected == "gaussian" or c.data.gaussian_law == "standard",
+         "'standard' where U is {c.data.injected}"),
+    Rule("data.injected",
+         lambda c: c.data.injected == "gaussian" or c.data.dataset in ("cifar10", "svhn"),
+         "'gaussian' with the grey images of {c.data.dataset}"),
 )
+# fmt: on
+
+SETTINGS = Settings(FIELDS, _sweep, _RULES)

@@ -226,6 +226,36 @@ def batch_rows(
     return lax.dynamic_slice_in_dim(rows, first % per_epoch, count)
 
 
+def take_steps(
+    loss: Callable[[Any, Int[Array, " batch"]], Float[Array, ""]],
+    optimizer: optax.GradientTransformation,
+    rows: Int[Array, "steps batch"],
+    state: Any,
+    num_steps: Int[Array, ""],
+    frozen: tuple[str, ...] = (),
+) -> tuple[Any, Float[Array, ""]]:
+    """Takes steps on batches, up to the first loss that is not finite; returns the last loss too.
+
+    `loss(params, rows)` is the mean over the examples `rows`. Parameters named in `frozen` stay as
+    they are, and so does the state's `step` after the end.
+    """
+    first = state.step
+
+    def take(index: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+        state, _ = carry
+        trained, fixed = split(state.params, frozen)
+        value, gradient = jax.value_and_grad(
+            lambda trained: loss(join(trained, fixed), rows[index])
+        )(trained)
+        updates, opt_state = optimizer.update(gradient, state.opt_state, trained)
+        params = join(optax.apply_updates(trained, updates), fixed)
+        going = jnp.isfinite(value) & (state.step == first + index)
+        after = state._replace(params=params, opt_state=opt_state, step=state.step + 1)
+        return kept_if(going, after, state), value
+
+    return lax.fori_loop(0, num_steps, take, (state, jnp.float32(jnp.nan)))
+
+
 def advance(
     config: Config,
     count: int,
@@ -233,36 +263,20 @@ def advance(
     replica: LearnerReplica,
     num_steps: Int[Array, ""],
 ) -> tuple[LearnerState, Row]:
-    """Takes up to `count` minibatch steps, then measures the run where it then stands.
-
-    A step whose loss is not finite is not taken, nor is any after it.
-    """
-    apply, optimizer = _apply(config, replica), _optimizer(config, replica)
-    frozen = _FROZEN.get(config.learner, ())
-    first = state.step
+    """Takes up to `count` minibatch steps, then measures the run where it then stands."""
+    apply, (inputs, targets) = _apply(config, replica), replica.train
     order = jax.random.fold_in(replica.key, Learning.ORDER)
-    rows = batch_rows(order, first, count, len(replica.train.targets), config.batch_size)
-    weights = jnp.ones_like(replica.train.targets)
+    rows = batch_rows(order, state.step, count, len(targets), config.batch_size)
+    weights = jnp.ones_like(targets)
     if config.class_weights == "all_steps":
-        weights = class_weights(replica.train.targets)
+        weights = class_weights(targets)
 
-    def take(index: Array, carry: tuple[LearnerState, Array]) -> tuple[LearnerState, Array]:
-        state, _ = carry
-        inputs, targets = replica.train.inputs[rows[index]], replica.train.targets[rows[index]]
-        trained, fixed = split(state.params, frozen)
+    def mean_loss(params: Any, batch: Int[Array, " batch"]) -> Float[Array, ""]:
+        losses = hinge(apply(params, inputs[batch]), targets[batch])
+        return jnp.mean(weights[batch] * losses)
 
-        def mean_loss(trained: Any) -> Array:
-            losses = hinge(apply(join(trained, fixed), inputs), targets)
-            return jnp.mean(weights[rows[index]] * losses)
-
-        value, gradient = jax.value_and_grad(mean_loss)(trained)
-        updates, opt_state = optimizer.update(gradient, state.opt_state, trained)
-        params = join(optax.apply_updates(trained, updates), fixed)
-        going = jnp.isfinite(value) & (state.step == first + index)
-        after = state._replace(params=params, opt_state=opt_state, step=state.step + 1)
-        return kept_if(going, after, state), value
-
-    state, loss = lax.fori_loop(0, num_steps, take, (state, jnp.float32(jnp.nan)))
+    frozen = _FROZEN.get(config.learner, ())
+    state, loss = take_steps(mean_loss, _optimizer(config, replica), rows, state, num_steps, frozen)
     return state, {"batch_loss": loss} | measure(config, state, replica)
 
 

@@ -1,113 +1,289 @@
-"""The report on learned and fixed features: the paper's tables and ours, curves, pictures."""
+"""Tables 1 to 5 and figure 15 of the paper, and the effect of one step: claims, tables, figures.
+
+Source: Shi, Wei and Liang (ICLR 2022), section 6 and appendices E.1 to E.3.1.
+"""
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.learning.claims import (
-    ROWS,
-    SAME_RUNS,
-    comparisons,
-    make_claims,
-    settings_of,
-)
 from lsa_jax.experiments.feature_learning.learning.learners import FEW_EXAMPLES
-from lsa_jax.experiments.feature_learning.learning.settings import planned
+from lsa_jax.experiments.feature_learning.learning.settings import described, first_steps, planned
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.experiments.feature_learning.pictures import draw_pictures, table_of_pictures
-from lsa_jax.reporting import files, outcomes
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
+from lsa_jax.experiments.feature_learning.pictures import (
+    draw_pictures,
+    read_courses,
+    table_of_pictures,
+)
+from lsa_jax.reporting import outcomes
+from lsa_jax.reporting.claims import Claim, Condition, decide_all, fitted, shown
+from lsa_jax.reporting.curves import draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.statistics import accuracy, highest, minus, value
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
-_COLORS = dict(zip(("network", "ntk", "random_features"), PALETTE, strict=False))
-_TITLES = ["at the start", "after one step", "after two steps"]
-# Columns of the tables: heading, measure, factor, form. The paper prints the first three.
-_COLUMNS = (
-    ("train %", "train_accuracy", 100, ".2f"),
-    ("test %", "test_accuracy", 100, ".2f"),
-    ("cosine", "cosine", 1, ".4f"),
-    (f"test %, first {FEW_EXAMPLES}", "test_first_accuracy", 100, ".2f"),
-    ("balanced test %", "test_balanced_accuracy", 100, ".2f"),
-    ("share near", "share_near", 1, ".3f"),
-    ("size of <w, x>", "feature_size", 1, ".2g"),
-)
+# Largest distance of a test accuracy from the paper's, in points, and of a cosine. Less where
+# another number of the same table is near.
+POINTS, COSINE = 3.0, 0.02
+# Expected standard deviations over seeds: that of 10,000 fair coins in points, as each seed draws a
+# test set, and that of the nearest of 600 random directions in 500 dimensions.
+POINTS_SD, COSINE_SD = 0.5, 0.004
+# Features suffice from this test accuracy on, in percent.
+SUFFICES = 99.0
+# A neuron is learned if it is as near to the truth as the paper's are in every table, up to COSINE.
+LEARNED = min(table["network"][2] for table in FEATURE_LEARNING.values()) - COSINE
+# The second step turns only neurons whose bias lies between the kinks, 0 and 1: of biases of mean
+# zero, half at most. Clusters form if it turns half of those to the truth.
+CLUSTER = 0.25
+
+# The work's main table, whose claims are primary.
+MAIN = "feature_learning/table1"
+# In coordinates of an orthonormal dictionary training does not depend on the dimension: these
+# tables have the runs of table 1, but for the cosines of neurons that keep some of their start.
+SAME_RUNS = {"feature_learning/table3_d100": MAIN, "feature_learning/table3_d2000": MAIN}
 
 
-def _line(heading: str, rows: pd.DataFrame, printed: tuple = ()) -> dict[str, str]:
-    """Returns one line of a table: each number of the paper, where it has one, before ours."""
-    line = {"": heading}
-    for place, (label, measure, factor, form) in enumerate(_COLUMNS):
-        if place < len(printed):
-            number = printed[place]
-            line[f"{label}, paper"] = "" if number is None else f"{number:g}"
-        values = rows.reindex(columns=[measure])[measure].astype(float)
-        line[label] = mean_and_spread(factor * values, form)
-    return line
+class TableRow(NamedTuple):
+    """One row of a table; `printed` is the paper's row that it is compared with, if any."""
+
+    learner: str
+    structured: bool
+    heading: str
+    printed: str | None = None
 
 
-def _tables(config: Config, runs: Runs) -> list[tuple[str, pd.DataFrame]]:
-    """Returns the paper's table with ours, and the comparisons that have several lines."""
+# The paper's network without structure fits its training examples. Which of our two such rows does
+# so depends on the table.
+ROWS = {
+    "network": TableRow("network", True, "Network", "network"),
+    "ntk": TableRow("ntk", True, "NTK", "ntk"),
+    "random_features": TableRow("random_features", True, "random features", "random_features"),
+    "one_step": TableRow("one_step", True, "One Step", "one_step"),
+    "one_step_exact": TableRow("one_step_exact", True, "One Step, best classifier", "one_step"),
+    "two_step": TableRow("two_step", True, "Two Step", "two_step"),
+    "two_step_exact": TableRow("two_step_exact", True, "Two Step, best classifier", "two_step"),
+    "without_structure": TableRow("network", False, "Network w/o structure", "without_structure"),
+    "memorise": TableRow(
+        "memorise", False, "Network w/o structure, to the end", "without_structure"
+    ),
+    "ntk_without": TableRow("ntk", False, "NTK w/o structure"),
+    "random_features_without": TableRow("random_features", False, "random features w/o structure"),
+}
 
-    def rows_of(name: str, **changed: object) -> pd.DataFrame:
-        return runs.where(**settings_of(config, name, **changed)).finished
 
-    paper = FEATURE_LEARNING.get(config.paper_item)
-    main = [
-        _line(row.heading, rows, paper.get(name, (None,) * 3) if paper else ())
-        for name, row in ROWS.items()
-        if len(rows := rows_of(name))
+def settings_of(config: Config, name: str, **changed: object) -> dict[str, object]:
+    """Returns the columns of settings of a row's runs, with some fields of other values."""
+    own = {"learner": ROWS[name].learner, "structured": ROWS[name].structured}
+    found = described({**config, **own, **changed})
+    return {field: value for field, value in found.items() if field != "seed"}
+
+
+# --- claims -------------------------------------------------------------------------------------
+
+
+def make_claims(config: Config) -> list[Claim]:
+    """Returns the claims of a sweep."""
+    claims = _printed_claims(config) if config.paper_item else []
+    if config.data.labels == "vectors":
+        claims += _cluster_claims(config)
+    if config.paper_item not in SAME_RUNS:
+        claims += _order_claims(config) + _first_step_claims(config)
+    return claims
+
+
+def _printed_claims(config: Config) -> list[Claim]:
+    """Returns agreement with the numbers that a table prints: test accuracies and cosines.
+
+    Where the network does not have the paper's accuracy, other rows are not compared. Two kinds of
+    numbers are left out: of runs that another table has, where that table's margin contains the
+    paper's number here; and the cosine of features with another classifier.
+    """
+    paper = FEATURE_LEARNING[config.paper_item]
+    other = FEATURE_LEARNING.get(SAME_RUNS.get(config.paper_item), {})
+    learners = {True: config.sweep.learner, False: config.sweep.unstructured_learner}
+    learned = shown(_accuracy_claim(config, "network"), "the network has the paper's accuracy")
+    claims = []
+    for name, (learner, structured, heading, printed) in ROWS.items():
+        if printed is None or learner not in learners[structured]:
+            continue
+        own = settings_of(config, name)
+        conditions = (learned,) if name != "network" else ()
+        conditions += () if structured else (fitted(f"the {heading}", **own),)
+        _, percent, cosine = paper[printed]
+        if not other or abs(percent - other[printed][1]) > POINTS:
+            claims.append(_accuracy_claim(config, name, conditions))
+        if cosine is None or name.endswith("_exact"):
+            continue
+        if not other or abs(cosine - other[printed][2]) > COSINE:
+            claims.append(
+                Claim(
+                    item=f"cosine of the nearest neuron, {heading}, within {COSINE:g}",
+                    statistic=value("cosine", bounds=(-1.0, 1.0), **own),
+                    paper=cosine,
+                    within=COSINE,
+                    seed_sd=COSINE_SD,
+                    conditions=conditions,
+                )
+            )
+    return claims
+
+
+def _accuracy_claim(config: Config, name: str, conditions: tuple[Condition, ...] = ()) -> Claim:
+    """Returns the agreement of a row's test accuracy with the paper's.
+
+    The margin is half the distance to the nearest number of the table that is a point away or more.
+    """
+    paper = FEATURE_LEARNING[config.paper_item]
+    percent = paper[ROWS[name].printed][1]
+    apart = [abs(percent - row[1]) for row in paper.values()]
+    margin = min([POINTS, *(distance / 2 for distance in apart if distance > 1)])
+    return Claim(
+        item=f"test accuracy in %, {ROWS[name].heading}, within {margin:.3g} points",
+        statistic=accuracy(**settings_of(config, name)),
+        paper=percent,
+        within=margin,
+        seed_sd=POINTS_SD,
+        conditions=conditions,
+        # Without structure in its inputs the network fits them and guesses.
+        primary=name == "memorise" and config.paper_item == MAIN,
+        digits=2,
+    )
+
+
+def _cluster_claims(config: Config) -> list[Claim]:
+    """Returns the claims that training turns many neurons to the truth, and one closely.
+
+    Random features of a seed have the neurons that its network starts with.
+
+    Source: appendix E.3.1, figure 15, which prints no number.
+    """
+    network, start = (settings_of(config, name) for name in ("network", "random_features"))
+    near = functools.partial(value, "share_near", bounds=(0.0, 1.0))
+    share = Claim(
+        item=f"share of neurons within {config.angle:g} degrees of the truth or its negative, "
+        "Network minus its start",
+        paper=f"above {CLUSTER:g}: neurons form clusters (figure 15)",
+        statistic=minus(near(**network), near(**start)),
+        above=CLUSTER,
+    )
+    cosine = Claim(
+        item="cosine of the nearest neuron, Network",
+        paper=f"above {LEARNED:g}: neurons form clusters (figure 15)",
+        statistic=value("cosine", bounds=(-1.0, 1.0), **network),
+        above=LEARNED,
+        conditions=(shown(share, "neurons form a cluster"),),
+    )
+    return [share, cosine]
+
+
+def _order_claims(config: Config) -> list[Claim]:
+    """Returns the claims that the network exceeds fixed features, where the paper's network does.
+
+    All learners take the same number of updates.
+    """
+    paper, network = FEATURE_LEARNING.get(config.paper_item), settings_of(config, "network")
+    return [
+        Claim(
+            item=f"points of test accuracy, Network minus {ROWS[name].heading}",
+            statistic=minus(accuracy(**network), accuracy(**settings_of(config, name))),
+            above=0.0,
+            primary=config.paper_item == MAIN,
+            digits=2,
+        )
+        for name in ("ntk", "random_features")
+        if paper is None or paper["network"][1] > paper[name][1]
     ]
-    found = {"Accuracy and cosine of the nearest neuron": main} if main else {}
-    for heading, lines in comparisons(config).items():
-        own = [
-            _line(words, rows)
-            for words, name, changed in lines
-            if len(rows := rows_of(name, **changed))
-        ]
-        found |= {heading: own} if len(own) > 1 else {}
-    return [(heading, pd.DataFrame(lines)) for heading, lines in found.items()]
+
+
+def _first_step_claims(config: Config) -> list[Claim]:
+    """Returns the claim that features need the second step."""
+    if "one_step_exact" not in config.sweep.learner:
+        return []
+    two = Claim(item="", statistic=accuracy(**settings_of(config, "two_step")), above=SUFFICES)
+    kinds = [
+        settings_of(config, "one_step_exact", first_rate=rate, leftover=leftover)
+        for rate, leftover in first_steps(config)
+    ]
+    best = Claim(
+        item="test accuracy in %, best classifier after one step, largest over rates of step 1",
+        paper=f"below {SUFFICES:g}: features need the second step (section 6)",
+        statistic=highest([accuracy(**kind) for kind in kinds]),
+        below=SUFFICES,
+        conditions=(shown(two, f"Two Step is above {SUFFICES:g} %"),),
+        primary=config.paper_item == MAIN,
+        digits=2,
+    )
+    return [best]
+
+
+# --- tables and figures -------------------------------------------------------------------------
+
+# Columns of the tables and their headings; the paper prints the first three.
+_COLUMNS = {
+    "train_accuracy": "train %",
+    "test_accuracy": "test %",
+    "cosine": "cosine",
+    "test_first_accuracy": f"test %, first {FEW_EXAMPLES}",
+    "test_balanced_accuracy": "balanced test %",
+    "share_near": "share near",
+    "feature_size": "size of <w, x>",
+}
+_DRAWN = ("network", "ntk", "random_features")
+_TITLES = ["at the start", "after one step", "after two steps"]
+
+
+def _tables(config: Config, rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the paper's table with ours, and the runs with other settings than its rows have."""
+    percent = {name: 100 * rows[name] for name in _COLUMNS if name in rows and "accuracy" in name}
+    rows = rows.assign(**percent)
+    main = table_of_means(rows[rows["row"] != ""], ["row"], _COLUMNS)
+    if paper := FEATURE_LEARNING.get(config.paper_item):
+        names = {row.heading: row.printed for row in ROWS.values()}
+        numbers = [paper.get(names[heading], (None,) * 3) for heading in main["row"]]
+        for place, column in enumerate(zip(*numbers, strict=True)):
+            cells = ["" if number is None else f"{number:g}" for number in column]
+            main.insert(1 + 2 * place, f"{[*_COLUMNS.values()][place]}, paper", cells)
+    rest = rows[rows["row"] == ""]
+    varied = [name for name in settings_of(config, "network") if rest[name].nunique() > 1]
+    others = table_of_means(rest, varied or ["learner"], _COLUMNS)
+    tables = {
+        "Accuracy and cosine of the nearest neuron": main,
+        "Other rates, first steps, updates and class weights": others,
+    }
+    return [(heading, table) for heading, table in tables.items() if len(table)]
 
 
 def _draw_curves(curves: pd.DataFrame) -> Any:
     """Draws mean test accuracy against updates: solid with structure, dashed without."""
     figure, ((axis,),) = subplots(1, 1, 6, 4)
-    for name, rows in curves.groupby("row", sort=False) if len(curves) else ():
-        learner, structured, heading, _ = ROWS[name]
-        if learner in _COLORS:
-            style = {"color": _COLORS[learner], "linestyle": "-" if structured else "--"}
-            accuracy = 100 * rows["test_accuracy"]
-            draw_mean(axis, accuracy, rows["step"], limits=(0, 100), label=heading, **style)
+    percent = curves.assign(percent=100 * curves["test_accuracy"])
+    for structured, line in ((True, "-"), (False, "--")):
+        drawn = percent["learner"].isin(_DRAWN) & (percent["structured"] == structured)
+        style = {"limits": (0, 100), "linestyle": line}
+        draw_series(axis, percent[drawn], "step", "percent", "row", **style)
     axis.set(xlabel="updates", ylabel="test accuracy (%)")
     axis.legend(frameon=False, fontsize="small")
     return figure
 
 
-def _notes(config: Config) -> list[str]:
-    notes = [
-        "Means over seeds ± their standard deviation. Cosine is that of the nearest neuron with "
-        f"sum_j M_j over A; share near is the share of neurons within {config.angle:g} degrees of "
-        "it or of its negative. Learners take the same number of updates; trained to the end is "
-        f"{config.memorise.epochs} epochs of Adam.",
-        "The paper gives no learning rates, optimiser of the minibatches or test size: momentum "
-        f"{config.momentum:g} with rates {config.rate:g} (network), {config.ntk_rate:g} (NTK), "
-        f"{config.random_features_rate:g} (random features) and {config.data.num_test} test "
-        "examples are ours; train is the accuracy on as many training examples. Step 1 keeps "
-        f"{config.leftover:g} eta of the initial weights, which One Step's cosine depends on.",
-        f"Updates in which both classes have equal weight: {config.class_weights} (appendix F; the "
-        "rest of the paper has no weights). A best classifier is that of least squares in float64.",
-    ]
-    if config.paper_item in SAME_RUNS:
-        notes.append(
-            "Training does not depend on the dimension, as inputs are coordinates in an "
-            "orthonormal dictionary: accuracies are those of table 1, which states their claims."
-        )
-    return notes
+_NOTES = [
+    "Means over seeds ± their standard deviation. Cosine is that of the nearest neuron with "
+    "sum_j M_j over A; share near is the share of neurons within config.angle of it or of its "
+    "negative. Learners take the same number of updates, but where trained to the end. A best "
+    "classifier is that of least squares in float64; train is the accuracy on as many training "
+    "examples as there are test examples.",
+    "The paper gives no learning rates, optimiser of the minibatches or test size: the "
+    "configuration's are ours, and so is the part of its start that step 1 keeps, which One "
+    "Step's cosine depends on.",
+]
+_SAME = (
+    "Training does not depend on the dimension, as inputs are coordinates in an orthonormal "
+    "dictionary: accuracies are those of table 1, which states their claims."
+)
 
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
@@ -115,22 +291,20 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     # Each seed draws its test set.
     runs = Runs.of(planned(config), results, outcomes.read(workdir, results["id"]), fresh=True)
     runs = runs.assign(num_test=config.data.num_test)
-    rows = [
-        {"row": name, "id": run} | row
-        for name in ROWS
-        for run in runs.where(**settings_of(config, name)).finished["id"]
-        for row in files.read_metrics(workdir, run)
-    ]
-    curves = pd.DataFrame([row for row in rows if "picture" not in row])
+    names = {tuple(settings_of(config, name).values()): row.heading for name, row in ROWS.items()}
+    settings = runs.finished[[*settings_of(config, "network")]].itertuples(index=False, name=None)
+    rows = runs.finished.assign(row=[names.get(own, "") for own in settings])
+    columns = ("row", "id", "learner", "structured")
+    curves, pictures = read_courses(workdir, rows[rows["row"] != ""], columns)
     figures, extra = {"curves": functools.partial(_draw_curves, curves)}, {"curves": curves}
-    if pictures := [row for row in rows if "picture" in row]:
-        figures["weights"] = functools.partial(draw_pictures, pictures, _TITLES)
-        extra["weights"] = table_of_pictures(pictures)
+    for own in pictures.values():  # of the first seed's network alone
+        figures["weights"] = functools.partial(draw_pictures, own, _TITLES)
+        extra["weights"] = table_of_pictures(own)
     return Report(
         title=config.title,
-        tables=_tables(config, runs),
+        tables=_tables(config, rows),
         claims=decide_all(make_claims(config), runs),
         figures=figures,
         extra_tables=extra,
-        notes=_notes(config),
+        notes=[*_NOTES, _SAME] if config.paper_item in SAME_RUNS else _NOTES,
     )

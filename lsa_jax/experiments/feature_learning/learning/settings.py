@@ -179,40 +179,23 @@ def planned(config: Config) -> list[dict[str, object]]:
     return [described({**config, **point}) for point in _sweep(config)]
 
 
+# fmt: off
 _RULES = (
-    Rule(
-        "data.k",
-        lambda c: c.data.k <= c.data.num_patterns,
-        "at most num_patterns, {c.data.num_patterns}",
-    ),
-    Rule(
-        "data.k",
-        lambda c: c.data.labels != "parity" or c.data.k % 2,
-        "odd numbers with parity labels",
-    ),
-    Rule(
-        "data.interval",
-        lambda c: (
-            c.data.labels != "interval"
-            or (len(c.data.interval) == 2 and c.data.interval[0] <= c.data.interval[1] <= c.data.k)
-        ),
-        "(least, largest), at most k",
-    ),
-    Rule(
-        "structured",
-        lambda c: c.data.labels != "vectors" or c.structured,
-        "True with hidden vectors",
-    ),
-    Rule(
-        "data.num_patterns",
-        lambda c: c.data.dictionary != "orthonormal" or c.data.num_patterns <= c.data.d,
-        "at most d = {c.data.d} for an orthonormal dictionary",
-    ),
-    Rule(
-        "batch_size",
-        lambda c: c.data.num_train % c.batch_size == 0,
-        "divisors of the {c.data.num_train} training examples",
-    ),
+    Rule("data.k", lambda c: c.data.k <= c.data.num_patterns,
+         "at most num_patterns, {c.data.num_patterns}"),
+    Rule("data.k", lambda c: c.data.labels != "parity" or c.data.k % 2,
+         "odd numbers with parity labels"),
+    Rule("data.interval", lambda c: c.data.labels != "interval" or (
+         len(c.data.interval) == 2 and c.data.interval[0] <= c.data.interval[1] <= c.data.k),
+         "(least, largest), at most k"),
+    Rule("structured", lambda c: c.data.labels != "vectors" or c.structured,
+         "True with hidden vectors"),
+    Rule("data.num_patterns",
+         lambda c: c.data.dictionary != "orthonormal" or c.data.num_patterns <= c.data.d,
+         "at most d = {c.data.d} for an orthonormal dictionary"),
+    Rule("batch_size", lambda c: c.data.num_train % c.batch_size == 0,
+         "divisors of the {c.data.num_train} training examples"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, _sweep, _RULES)

@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.experiments.feature_learning import dictionary
-from lsa_jax.experiments.feature_learning.learning.learners import batch_rows, course_of_runs
+from lsa_jax.experiments.feature_learning.learning.learners import (
+    batch_rows,
+    course_of_runs,
+    take_steps,
+)
 from lsa_jax.experiments.feature_learning.pictures import (
     NEAR,
     picture_rows,
@@ -35,7 +37,7 @@ from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_me
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
-from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
+from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 
 class WeightClouds:
@@ -120,29 +122,23 @@ def advance(
     key: Key[Array, ""],
     cloud: tuple[Dataset, Dataset],
     num_steps: Int[Array, ""],
-) -> tuple[CloudState, Float[Array, " n"]]:
-    """Takes up to `count` steps; returns the state and 1.0 for test examples that are right."""
-    train, test = cloud
-    apply, loss = build_model(config, train.inputs.shape[1]).apply, LOSSES[config.loss]
+) -> tuple[CloudState, dict[str, Array]]:
+    """Takes up to `count` steps; returns the state, its weights and 1.0 where the test is right."""
+    (inputs, targets), test = cloud
+    apply, loss = build_model(config, inputs.shape[1]).apply, LOSSES[config.loss]
     optimizer = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
-    first = state.step
-    size = min(config.batch_size, len(train.targets))
-    rows = batch_rows(
-        jax.random.fold_in(key, WeightClouds.ORDER), first, count, len(train.targets), size
-    )
+    order, size = jax.random.fold_in(key, WeightClouds.ORDER), min(config.batch_size, len(targets))
+    rows = batch_rows(order, state.step, count, len(targets), size)
 
-    def take(index: Array, state: CloudState) -> CloudState:
-        inputs, targets = train.inputs[rows[index]], train.targets[rows[index]]
-        value, gradient = jax.value_and_grad(
-            lambda params: jnp.mean(loss(apply(params, inputs), targets))
-        )(state.params)
-        updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-        after = CloudState(optax.apply_updates(state.params, updates), opt_state, state.step + 1)
-        going = jnp.isfinite(value) & (state.step == first + index)
-        return kept_if(going, after, state)
+    def mean_loss(params: Any, batch: Int[Array, " batch"]) -> Float[Array, ""]:
+        return jnp.mean(loss(apply(params, inputs[batch]), targets[batch]))
 
-    state = lax.fori_loop(0, num_steps, take, state)
-    return state, is_correct(apply(state.params, test.inputs), test.targets)
+    state, _ = take_steps(mean_loss, optimizer, rows, state, num_steps)
+    return state, {
+        "weights": state.params["Dense_0"]["weight"].T,
+        "outputs": state.params["Dense_1"]["weight"][:, 0],
+        "right": is_correct(apply(state.params, test.inputs), test.targets),
+    }
 
 
 def best_count(weights: Float[np.ndarray, "m d"]) -> int:
@@ -202,63 +198,48 @@ def run(
         params = model.init(jax.random.fold_in(key, WeightClouds.INIT), (d,))
         return CloudState(params, optimizer.init(params), jnp.int32(0))
 
-    state = layout.map(init, 1)(keys)
-    starts = layout.gather(state).params
+    start = layout.gather(layout.map(init, 1)(keys))
     steps = sorted({0, *config.pictures})
-    course = course_of_runs(config, model.apply, starts, [c.train for c in clouds], steps)
-    counts = np.diff(config.pictures, prepend=0)
-    # By picture: parameters, and which test examples are right.
-    right = np.zeros((len(group), len(clouds[0].test.targets)), np.float32)
-    kept = jax.tree.map(
-        lambda leaf: np.zeros((len(counts), *leaf.shape), leaf.dtype), (starts, right)
-    )
-    function = functools.partial(advance, config, max(*counts.tolist(), 1))
+    function = functools.partial(advance, config, int(max(np.diff(steps))))
     program = layout.map(function, 3 if data is None else 2)
     own = [(cloud.train, cloud.test) for cloud in clouds]
     examples = layout.share(own[0])
     if data is None:
         examples = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
-
-    def draw(state: CloudState, picture: int) -> CloudState:
-        state, found = program(state, keys, examples, layout.share(jnp.int32(counts[picture])))
-        found = layout.gather((state.params, found))
-        for rows, leaf in zip(jax.tree.leaves(kept), jax.tree.leaves(found), strict=True):
-            rows[picture] = leaf
-        return state
-
-    state, _, cost = run_segments(
-        state,
-        kept,
-        range(1, len(counts) + 1),
-        draw,
+    trains = [cloud.train for cloud in clouds]
+    course = course_of_runs(config, model.apply, start.params, trains, steps)
+    runs = run_evaluations(
+        layout,
+        lambda state, count: program(state, keys, examples, count),
+        [start],
+        steps,
         kept=Checkpoints(directory),
-        layout=layout,
-        progress=lambda picture: progress(picture / len(counts)),
         course=course,
-        measured=config.pictures,
+        progress=progress,
     )
-    taken = layout.gather(state.step)
     outcomes = []
     for i, (point, cloud) in enumerate(zip(group, clouds, strict=True)):
-        stages = jax.tree.map(lambda leaf, i=i: leaf[:, i], kept)
         measured = [course.row_of(i, step) if course else {} for step in config.pictures]
-        found = _outcome(point.config, cloud, *stages, int(taken[i]), measured)
-        outcomes += with_test([with_last_measures(found, cost)], cloud.test)
+        found = _outcome(point.config, cloud, runs, i, measured)
+        outcomes += with_test([with_last_measures(found, runs.cost)], cloud.test)
     return outcomes
 
 
 def _outcome(
     config: Config,
     cloud: Cloud,
-    params: Any,
-    right: Float[np.ndarray, "pictures n"],
-    taken: int,
+    runs: Evaluations,
+    replica: int,
     measured: list[dict[str, float]],
 ) -> Outcome:
-    """Returns the outcome of a run from its parameters at each picture."""
-    weights = list(np.asarray(params["Dense_0"]["weight"]).transpose(0, 2, 1))
-    signs = list(np.sign(params["Dense_1"]["weight"][:, :, 0]))
-    history, start, centres = [], unit_rows(weights[0]), cloud.centres.inputs
+    """Returns the outcome of a run from its weights and results at each picture."""
+    places = [runs.steps.index(step) for step in config.pictures]
+    weights, outputs, right = (
+        runs.table[name][places, replica].astype(np.float32)
+        for name in ("weights", "outputs", "right")
+    )
+    signs, start, centres = np.sign(outputs), unit_rows(weights[0]), cloud.centres.inputs
+    history, taken = [], int(runs.state.step[replica])
     for place, step in enumerate(config.pictures):
         found = measure_directions(config, weights[place], signs[place], centres)
         turned = float((start * unit_rows(weights[place])).sum(axis=1).mean())
@@ -272,7 +253,7 @@ def _outcome(
     start = {f"start_{name}": value for name, value in history[0].items() if name in last}
     targets = cloud.test.targets
     sizes = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
-    pictures = picture_rows(list(config.pictures), weights, centres)
+    pictures = picture_rows(list(config.pictures), list(weights), centres)
     for row, drawn, sign in zip(pictures, weights, signs, strict=True):
         row["mark_labels"] = cloud.centres.targets
         if not len(centres):
@@ -286,6 +267,7 @@ EXPERIMENT = Experiment(
     load=load,
     run=run,
     report=make_report,
+    report_version=2,
     varying=("seed",),
     columns=lambda config: {"init_std": config.init_std, "seed": config.seed},
 )

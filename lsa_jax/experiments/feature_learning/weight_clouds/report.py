@@ -9,15 +9,20 @@ from typing import Any
 
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.pictures import NEAR, draw_pictures, table_of_pictures
+from lsa_jax.experiments.feature_learning.pictures import (
+    NEAR,
+    draw_pictures,
+    read_courses,
+    table_of_pictures,
+)
 from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
-from lsa_jax.reporting import files, outcomes
+from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import Claim, Condition, above_chance, decide_all, shown
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
-from lsa_jax.reporting.statistics import value
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import computed, value
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
 # Directions form clusters if their silhouette is above this: a "reasonable structure", Kaufman and
@@ -30,36 +35,27 @@ COUNTS = (2, 3, 4, 5, 6)
 def make_claims(config: Config) -> list[Claim]:
     """Returns the claims of each scale of the initial weights."""
     scales = config.sweep.init_std or (config.init_std,)
-    of_data = _mixture if config.data.dataset == "gaussian_mixture" else _images
-    return [
-        claim
-        for std in scales
-        for claim in of_data(
-            config, f", initial scale {std:.2g}" if len(scales) > 1 else "", {"init_std": std}
-        )
-    ]
+    is_mixture, claims = config.data.dataset == "gaussian_mixture", []
+    for std in scales:
+        own, where = {"init_std": std}, f", initial scale {std:.2g}" if len(scales) > 1 else ""
+        claims += [_mixture(where, own)] if is_mixture else _images(config, where, own)
+    return claims
 
 
-def _mixture(config: Config, where: str, own: dict[str, float]) -> list[Claim]:
-    """Returns the claims on a mixture.
+def _mixture(where: str, own: dict[str, float]) -> Claim:
+    """Returns the claim on a mixture.
 
     A neuron within `NEAR` of a cluster's centre is nearer to it than to any other: centres are
     corners of a cube, and half way between neighbours the cosine is sqrt(1 - 1 / k), 0.89 at most
     for k up to 5.
     """
-    return [
-        Claim(
-            item=f"seeds in which each cluster has a neuron at a cosine of {NEAR:g}{where}",
-            paper="all: every centre is covered by some neurons",
-            statistic=_equal("share_covered", 1, own),
-            every=True,
-            conditions=_learned("share_covered", own),
-        ),
-        Claim(
-            item=f"cosine of the nearest neuron, least over clusters{where}",
-            statistic=value("least_covered", bounds=(-1.0, 1.0), **own),
-        ),
-    ]
+    return Claim(
+        item=f"seeds in which each cluster has a neuron at a cosine of {NEAR:g}{where}",
+        paper="all: every centre is covered by some neurons",
+        statistic=_equal("share_covered", 1, own),
+        every=True,
+        conditions=_learned("share_covered", own),
+    )
 
 
 def _images(config: Config, where: str, own: dict[str, float]) -> list[Claim]:
@@ -83,14 +79,9 @@ def _images(config: Config, where: str, own: dict[str, float]) -> list[Claim]:
     return [clusters, number]
 
 
-def _equal(column: str, number: float, settings: dict[str, float]) -> Statistic:
+def _equal(column: str, number: float, own: dict[str, float]) -> Statistic:
     """Returns the statistic that is 1 in seeds in which a column has a number, else 0."""
-
-    def statistic(runs: Runs) -> Sample:
-        found = value(column, **settings)(runs)
-        return found._replace(values=(found.values == number).astype(float))
-
-    return statistic
+    return computed(lambda rows: 1.0 * (rows.set_index("seed")[column] == number), column, **own)
 
 
 def _learned(measure: str, settings: dict[str, float]) -> tuple[Condition, ...]:
@@ -135,38 +126,26 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     runs = Runs.of(SETTINGS.sweep(config), results, kept, fresh=fresh)
     if "num_test" not in results:  # older results; at most
         runs = runs.assign(num_test=config.data.num_test)
-    measured, tables, figures, extra = [], [], {}, {}
-    for std, points in runs.finished.groupby("init_std"):
+    rows = runs.finished.sort_values("init_std", kind="stable")
+    curves, pictures = read_courses(workdir, rows, ["id", "init_std"])
+    figures, extra = {}, {"curves": curves}
+    for std, run in rows.groupby("init_std")["id"].first().items():
         name = f"weights_{std:.2g}" if figures else "weights"
-        for run in points["id"]:
-            rows = files.read_metrics(workdir, run)
-            own = {"id": run, "initial scale": f"{std:.2g}"}
-            measured += [row | own for row in rows if "step" in row]
-            if name not in figures:
-                pictures = [row for row in rows if "picture" in row]
-                figures[name] = functools.partial(_draw, pictures)
-                extra[name] = table_of_pictures(pictures)
-    curves = pd.DataFrame(measured)
-    if len(curves):
-        shown = {name: label for name, label in _COLUMNS.items() if name in curves}
-        table = curves.groupby(["initial scale", "step"])[list(shown)].agg(mean_and_spread)
-        heading = "Directions of the neurons by step"
-        tables = [(heading, table.rename(columns=shown).reset_index())]
-    scales = list(config.sweep.init_std) or [config.init_std]
-    listed = " and ".join(f"{std:.3g}" for std in scales)
-    notes = [
+        figures[name] = functools.partial(_draw, pictures[run])
+        extra[name] = table_of_pictures(pictures[run])
+    note = (
         "Means over seeds ± their standard deviation; pictures are of the first seed. The paper "
-        f"gives neither loss nor rate, batch or initial scale: {config.loss}, "
-        f"{config.learning_rate:g}, {config.batch_size} and entries of standard deviation "
-        f"{listed} are ours. Directions cluster where initial weights are small; large weights "
-        "hardly turn, and the accuracy rises all the same. Stars are the centres of a mixture, "
-        "dots near one have its colour; on images colours are the signs of the output weights."
-    ]
+        "gives neither loss nor rate, batch or initial scale: the configuration's are ours. "
+        "Directions cluster where initial weights are small; large weights hardly turn, and the "
+        "accuracy rises all the same. Stars are the centres of a mixture, dots near one have its "
+        "colour; on images colours are the signs of the output weights."
+    )
+    table = table_of_means(curves, ["init_std", "step"], _COLUMNS)
     return Report(
         title=config.title,
-        tables=tables,
+        tables=[("Directions of the neurons by step", table)],
         claims=decide_all(make_claims(config), runs),
         figures=figures,
-        extra_tables={"curves": curves} | extra,
-        notes=notes,
+        extra_tables=extra,
+        notes=[note],
     )

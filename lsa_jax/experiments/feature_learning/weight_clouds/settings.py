@@ -50,20 +50,14 @@ def _sweep(config: Config) -> list[dict[str, object]]:
     return [scale | {"seed": seed} for scale in scales for seed in config.sweep.seed]
 
 
-SETTINGS = Settings(
-    FIELDS,
-    _sweep,
-    (
-        Rule(
-            "pictures",
-            lambda c: len(c.pictures) > 1 and list(c.pictures) == sorted(set(c.pictures)),
-            "two steps or more, rising",
-        ),
-        Rule("data.classes", lambda c: len(set(c.data.classes)) == 2, "two classes"),
-        Rule(
-            "data.k",
-            lambda c: c.data.dataset != "gaussian_mixture" or c.data.k <= c.data.d,
-            "at most d, {c.data.d}",
-        ),
-    ),
+# fmt: off
+_RULES = (
+    Rule("pictures", lambda c: len(c.pictures) > 1 and list(c.pictures) == sorted({*c.pictures}),
+         "two steps or more, rising"),
+    Rule("data.classes", lambda c: len({*c.data.classes}) == 2, "two classes"),
+    Rule("data.k", lambda c: c.data.dataset != "gaussian_mixture" or c.data.k <= c.data.d,
+         "at most d, {c.data.d}"),
 )
+# fmt: on
+
+SETTINGS = Settings(FIELDS, _sweep, _RULES)

@@ -29,6 +29,7 @@ from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import value
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -150,6 +151,8 @@ def make_claims(noises: Sequence[float], layers: Sequence[str]) -> list[Claim]:
 
 _PREFIX = "test_active_"
 
+_COLUMNS = {"first": "at the start", "last": "at the end", "test_accuracy": "test accuracy"}
+
 # Least number of test images, for results that lack it.
 _EXAMPLES = 500
 
@@ -203,25 +206,17 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     done = results[results["status"] == "ok"]
     table = _activity(done, workdir)
     changes = _changes(table)
-    ends = changes.groupby(["noise", "layer"], sort=False)[["first", "last"]].mean()
-    accuracy = 100 * done.groupby("noise")["test_accuracy"].mean()
     runs = changes.merge(done.drop(columns="id"), on=["noise", "seed"])
     runs = runs.assign(num_test=runs.get("num_test", _EXAMPLES))
     layers = [layer for layer in dict.fromkeys(changes["layer"]) if layer != MEAN]
     claims = make_claims(list(dict.fromkeys(changes["noise"])), layers)
     return Report(
         title=config.title,
-        tables=[
-            ("Active neurons (%), first and last report", ends.reset_index()),
-            ("Test accuracy (%)", accuracy.reset_index()),
-        ],
+        tables=[("Active neurons (%)", table_of_means(runs, ["noise", "layer"], _COLUMNS))],
         claims=decide_all(claims, Runs.of(SETTINGS.sweep(config), runs)),
         figures={"activation_sparsity": functools.partial(_draw, table)},
         extra_tables={"activity": table},
-        notes=[
-            "Fractions are of test images; layers are numbered from the input. A fall counts as "
-            "shown when its 95 % interval over seeds is below zero."
-        ],
+        notes=["Fractions are of test images; layers are numbered from the input."],
     )
 
 
@@ -229,6 +224,7 @@ EXPERIMENT = Experiment(
     load=tasks.load,
     run=run,
     report=make_report,
+    report_version=2,
     varying=experiment.varying,
     in_parts=True,
     columns=experiment.columns,

@@ -232,6 +232,7 @@ def _columns(config: Config) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     run=run,
     report=make_report,
+    report_version=2,
     # Kernels of one seed that differ in m only share filters and examples: a kernel's filters are
     # the first ones of the next.
     varying=lambda config: ("m",) if config.learner == "kernel" else ("seed",),

@@ -1,6 +1,6 @@
 """Claims, tables and figure of theorem 2: least error of kernels of few filters, and the network's.
 
-Also the claims on section 3's linear classifier. Each draw of the filters and each seed has test
+Also the claim on section 3's linear classifier. Each draw of the filters and each seed has test
 examples of its own.
 """
 
@@ -15,12 +15,12 @@ import scipy.stats
 
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS
 from lsa_jax.reporting.claims import Claim, Condition, decide_all, shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
-from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.curves import PALETTE, draw_series, subplots
+from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error, share_ends
-from lsa_jax.reporting.statistics import value
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.statistics import computed
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
 # Theorem 2's bound on a kernel's error, how probable that is over draws of the filters, and the
@@ -39,56 +39,33 @@ def make_claims(k: int, filters: Iterable[int]) -> list[Claim]:
         paper=f"goes to 0: below {NEXT_TO_ZERO:g} for every seed",
         statistic=_next_to_zero(k),
         every=True,
-        ours=lambda runs: _mean(runs.where(learner="network", k=k)),
         primary=True,
     )
-    conditions = (shown(network, "the network learns"), _search_works(k))
-    claims = []
-    for m in sorted(m for m in filters if m <= FEW_FILTERS):
-        own = {"learner": "kernel", "k": k, "m": m}
-        claims += [
-            Claim(
-                item=f"mean test error over draws of the kernel, k = {k}, m = {m}",
-                statistic=value("test_error", **own),
-            ),
-            Claim(
-                item=f"share of draws of the kernel that err on {BOUND:g} or more, k = {k}, "
-                f"m = {m}",
-                paper=f"{PROBABILITY:g} or more, for large k",
-                statistic=_share(own),
-                above=np.nextafter(PROBABILITY, 0),
-                conditions=conditions,
-                ours=lambda runs, own=own: count_of(runs.where(**own).finished["test_error"]),
-                primary=m == FEW_FILTERS,
-            ),
-        ]
+    shares = [
+        Claim(
+            item=f"share of draws of the kernel that err on {BOUND:g} or more, k = {k}, m = {m}",
+            paper=f"{PROBABILITY:g} or more, for large k",
+            statistic=_share({"learner": "kernel", "k": k, "m": m}),
+            above=np.nextafter(PROBABILITY, 0),
+            conditions=(shown(network, "the network learns"), _search_works(k)),
+            primary=m == FEW_FILTERS,
+        )
+        for m in sorted(m for m in filters if m <= FEW_FILTERS)
+    ]
     linear = Claim(
         item=f"error of the linear classifier sum_i <w*, X_i>, k = {k}",
         paper=f"{LINEAR:g} or more",
-        statistic=_linear_error(k),
+        # Exactly: signal 1 and noise of variance k / d.
+        statistic=computed(
+            lambda rows: scipy.stats.norm.sf((rows["d"].iloc[:1] / k) ** 0.5),
+            "test_error",
+            exact=True,
+            learner="linear",
+            k=k,
+        ),
         above=LINEAR,
     )
-    return [*claims, network, linear]
-
-
-def count_of(errors: pd.Series) -> str:
-    """Returns how many errors are at least the bound, in words."""
-    return f"{(errors >= BOUND).sum()} of {len(errors)}"
-
-
-def _linear_error(k: int) -> Statistic:
-    """Returns the exact error of sum_i <w*, X_i>: signal 1 and noise of variance k / d."""
-
-    def statistic(runs: Runs) -> Sample:
-        d = runs.where(learner="linear", k=k).finished["d"].iloc[:1]
-        return Sample(d.map(lambda d: float(scipy.stats.norm.sf((d / k) ** 0.5))), exact=True)
-
-    return statistic
-
-
-def _mean(runs: Runs) -> float | str:
-    errors = runs.finished["test_error"]
-    return round(float(errors.mean()), 5) if len(errors) else ""
+    return [*shares, network, linear]
 
 
 def _reach(rows: pd.DataFrame, tail: float) -> pd.Series:
@@ -101,15 +78,15 @@ def _reach(rows: pd.DataFrame, tail: float) -> pd.Series:
 def _next_to_zero(k: int) -> Statistic:
     """Returns the statistic of whether each seed's network errs on next to nothing."""
 
-    def statistic(runs: Runs) -> Sample:
-        own = runs.where(learner="network", k=k)
-        rows = own.finished
+    def holds(rows: pd.DataFrame) -> pd.Series:
         errors, reach = rows["test_error"], _reach(rows, TAIL)
-        holds = (errors + reach < NEXT_TO_ZERO).astype(float)
-        holds[(errors - reach < NEXT_TO_ZERO) & (holds == 0)] = np.nan
-        return Sample(holds, count=_examples(rows), lost=own.lost("test_error"))
+        sure = (errors + reach < NEXT_TO_ZERO).astype(float)
+        sure[(errors - reach < NEXT_TO_ZERO) & (sure == 0)] = np.nan
+        return sure
 
-    return statistic
+    found = computed(holds, "test_error", learner="network", k=k)
+    # Errors of 0 in all seeds are equal by themselves.
+    return lambda runs: found(runs)._replace(count=_examples(runs), equal=False)
 
 
 def _share(own: dict[str, object]) -> Statistic:
@@ -119,10 +96,10 @@ def _share(own: dict[str, object]) -> Statistic:
     of it, and ends at the upper end of the one over draws for which it is possible: for all draws
     at once (Bonferroni), as one exception among few draws refutes the theorem.
     """
+    share = computed(lambda rows: 1.0 * (rows["test_error"] >= BOUND), "test_error", **own)
 
     def statistic(runs: Runs) -> Sample:
-        chosen = runs.where(**own)
-        rows = chosen.finished
+        rows = runs.where(**own).finished
         errors, draws = rows["test_error"], len(rows)
 
         def ends(tail: float) -> tuple[float, float]:
@@ -131,18 +108,13 @@ def _share(own: dict[str, object]) -> Statistic:
             possible = int((errors + reach >= BOUND).sum())
             return share_ends(sure, draws, tail)[0], share_ends(possible, draws, tail)[1]
 
-        return Sample(
-            (errors >= BOUND).astype(float),
-            count=_examples(rows),
-            lost=chosen.lost("test_error"),
-            equal=chosen.equal_seeds(),
-            ends=ends,
-        )
+        return share(runs)._replace(count=_examples(runs), ends=ends)
 
     return statistic
 
 
-def _examples(rows: pd.DataFrame) -> int | None:
+def _examples(runs: Runs) -> int | None:
+    rows = runs.finished
     return int(rows["num_test"].min()) if len(rows) else None
 
 
@@ -160,9 +132,9 @@ def _search_works(k: int) -> Condition:
     return Condition(f"a kernel of more filters errs on less than {BOUND:g}", unmet)
 
 
-# Columns of the last table and their headings.
-_SHOWN = {
+_COLUMNS = {
     "test_error": "test error",
+    "above": f"share of {BOUND:g} or more",
     "least_test_error": "least test error of all fits",
     "discriminant_error": "discriminant's test error",
     "predicted_error": "predicted error",
@@ -170,59 +142,25 @@ _SHOWN = {
 
 _NOTE = (
     "Means over draws of the filters ± their standard deviation. A kernel's test error is the one "
-    "of the fit that errs least on validation examples, on fresh examples. The least test error of "
-    "all fits is chosen on the test examples themselves, so it is optimistic. The predicted error "
-    "is the discriminant's, were its output normal. The theorem is about all weights and "
-    "thresholds; the results are the best that the search found. Its probability of "
-    f"{PROBABILITY:g} is decided by how many draws err on {BOUND:g} or more, with the exact "
-    "binomial interval; their mean error is measured. The linear classifier adds up noise of "
-    "standard deviation log(k), so it errs with the normal probability of -1 / log(k): section 3's "
-    "0.49 takes a k of e^39.9 or more."
+    "of the fit that errs least on validation examples, on fresh examples; the theorem is about "
+    "all weights and thresholds, and these are the best that the search found. The least test "
+    "error of all fits is chosen on the test examples themselves, so it is optimistic. The "
+    "predicted error is the discriminant's, were its output normal. The linear classifier adds up "
+    "noise of standard deviation log(k), so it errs with the normal probability of -1 / log(k): "
+    "section 3's 0.49 takes a k of e^39.9 or more."
 )
 
 
-def _by_size(kernels: pd.DataFrame, others: pd.DataFrame, summary: Any) -> pd.DataFrame:
-    """Returns one row a k and one column an m, and the others': a summary of the test errors."""
-    cells = kernels.groupby(["k", "m"])["test_error"].apply(summary).unstack("m")
-    cells.columns = [f"m = {m}" for m in cells.columns]
-    for learner, rows in others.groupby("learner", sort=False):
-        cells = cells.join(rows.groupby("k")["test_error"].apply(summary).rename(learner))
-    return cells.fillna("").reset_index()
-
-
-def _tables(kernels: pd.DataFrame, others: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Returns the errors by number of filters, and means over seeds of every error of the fits."""
-    if kernels.empty:
-        return []
-    rows = kernels.groupby(["k", "m"])
-    fits = {heading: rows[name].apply(mean_and_spread) for name, heading in _SHOWN.items()}
-    return [
-        ("Test error", _by_size(kernels, others, mean_and_spread)),
-        (f"Runs with a test error of {BOUND:g} or more", _by_size(kernels, others, count_of)),
-        ("Fits of the kernels", pd.DataFrame(fits).reset_index()),
-    ]
-
-
-def _claims(runs: Runs) -> list[Row]:
-    """Returns the decided claims at each k, for the kernels that were planned or run."""
-    rows = pd.concat([table[["learner", "k", "m"]] for table in runs[:2]])
-    claims = []
-    for k, own in rows.groupby("k", sort=False):
-        filters = own.loc[own["learner"] == "kernel", "m"].unique()
-        claims += make_claims(int(k), map(int, filters))
-    return decide_all(claims, runs)
-
-
-def _draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
+def _draw(rows: pd.DataFrame) -> Any:
     """Draws test error against m, one line a k; bands are ± 1 std; the network is dashed."""
     figure, ((axis,),) = subplots(1, 1, 5.5, 3.8)
-    for place, (k, rows) in enumerate(kernels.groupby("k")):
-        color = PALETTE[place % len(PALETTE)]
-        style = {"color": color, "label": f"k = {k}", "marker": "o", "markersize": 4}
-        draw_mean(axis, rows["test_error"], rows["m"], limits=(0, 1), **style)
-        errors = network.loc[network["k"] == k, "test_error"]
-        if len(errors):
-            axis.axhline(errors.mean(), color=color, linestyle="--", label=f"network, k = {k}")
+    named = rows.assign(k="k = " + rows["k"].astype(str))
+    kernels = named[named["learner"] == "kernel"]
+    style = {"limits": (0, 1), "marker": "o", "markersize": 4}
+    draw_series(axis, kernels, "m", "test_error", "k", **style)
+    errors = named[named["learner"] == "network"].groupby("k", sort=False)["test_error"].mean()
+    for (k, error), color in zip(errors.items(), PALETTE, strict=False):
+        axis.axhline(error, color=color, linestyle="--", label=f"network, {k}")
     axis.axhline(BOUND, color="grey", linestyle=":", label="bound of theorem 2")
     axis.set_xscale("log", base=2)
     axis.set(xlabel="filters of the kernel, m", ylabel="test error", ylim=(-0.01, 0.5))
@@ -231,16 +169,20 @@ def _draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
 
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns the tables, the claims and the figure of a sweep."""
+    """Returns the table, the claims and the figure of a sweep."""
     del workdir
-    runs = Runs.of(SETTINGS.sweep(config), results.assign(num_test=config.num_test))
-    fine = results[results["status"] == "ok"]
-    kernels, others = fine[fine["learner"] == "kernel"], fine[fine["learner"] != "kernel"]
-    network = others[others["learner"] == "network"]
+    points = SETTINGS.sweep(config)
+    runs = Runs.of(points, results.assign(num_test=config.num_test))
+    rows = runs.finished.assign(above=1.0 * (runs.finished["test_error"] >= BOUND))
+    claims = []
+    for k in config.sweep.k:
+        # Kernels with too many features are no points.
+        filters = {p["m"] for p in points if p["learner"] == "kernel" and p["k"] == k}
+        claims += make_claims(k, filters)
     return Report(
         title=config.title,
-        tables=_tables(kernels, others),
-        claims=_claims(runs),
-        figures={"kernel_bound": functools.partial(_draw, kernels, network)},
+        tables=[("Test error", table_of_means(rows, ["k", "learner", "m"], _COLUMNS))],
+        claims=decide_all(claims, runs),
+        figures={"kernel_bound": functools.partial(_draw, rows)},
         notes=[_NOTE],
     )

@@ -20,19 +20,14 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
 from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure
-from lsa_jax.experiments.lsa.signal_scaling.report import (
-    LEAST_POINTS,
-    PowerLaw,
-    describe,
-    fit_power_law,
-    reached_from,
-)
+from lsa_jax.experiments.lsa.signal_scaling.report import LEAST_POINTS, PowerLaw, fit_power_law
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, Condition, decide_all, enough
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.samples import TAIL, Sample, Statistic
+from lsa_jax.reporting.statistics import computed
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -106,57 +101,56 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
 
 # "Theta(1)": a quantity that varies by less than this factor while k grows.
 SAME_ORDER = 2.0
-# Sizes of -grad.w*, 1/2 at the start, for which the report has the first k.
-PROOF_LEAST = (0.0, 0.1, 0.25)
 # Numbers of the population are exact: an exponent this near 0 is 0.
 EXACT = 1e-9
 
 _UPPER = ", upper half of the k"
 _PROOF = "lemma 1, H = 2 C2: "
-# A statistic, and our number.
-_Parts = tuple[Statistic, Callable[[Runs], object]]
 
 
 def make_claims() -> list[Claim]:
     """Returns the lemmas' statements."""
-    # Item, the paper's statement, statistic with our number, ends of the range.
+    # Item, the paper's statement, statistic, ends of the range.
     # fmt: off
     table = [
         ("lemma 1: least -grad.w* while w.w* is small", "above 0",
-         _number("lemma1_least", np.min), 0.0, np.inf),
+         _least("lemma1_least"), 0.0, np.inf),
         ("lemma 1: largest over least -grad.w*, all k", "Theta(1)",
          _spread("lemma1_least", "lemma1_most"), 0.0, SAME_ORDER),
         (f"{_PROOF}least -grad.w* while w.w* is small{_UPPER}", "above 0",
-         _number("lemma1_proof_least", np.min, upper=True), 0.0, np.inf),
+         _least("lemma1_proof_least", upper=True), 0.0, np.inf),
         (f"{_PROOF}largest over least -grad.w*{_UPPER}", "Theta(1)",
          _spread("lemma1_proof_least", "lemma1_proof_most", upper=True), 0.0, SAME_ORDER),
         ("lemma 2: least grad.w_perp / |w_perp|^2", "0 or more",
-         _number("lemma2_least", np.min), -EXACT, np.inf),
+         _least("lemma2_least"), -EXACT, np.inf),
         ("lemma 2: exponent in k of the largest grad.w_perp / (|w_perp|^2 log(k)^3)",
          "O(1): at most 0", _exponent("lemma2_ratio"), -np.inf, EXACT),
         (f"lemma 3: least grad_b while w.w* and the error are large{_UPPER}", "above 0",
-         _number("lemma3_least", np.min, upper=True), 0.0, np.inf),
+         _least("lemma3_least", upper=True), 0.0, np.inf),
         (f"lemma 3: exponent in k of that least grad_b{_UPPER}", "Omega(1): at least 0",
          _exponent("lemma3_least", upper=True), -EXACT, np.inf),
         (f"exponent in k of log(k)^4 w.w* where b starts to fall{_UPPER}", "O(1): at most 0",
          _exponent("onset_ratio", upper=True), -np.inf, EXACT),
         ("largest k b / (w.w*)", "at most Theta(1)",
-         _number("bias_ratio", np.max), -EXACT, SAME_ORDER + EXACT),
+         _exact(lambda rows: rows["bias_ratio"].max(), "bias_ratio"), -EXACT, SAME_ORDER + EXACT),
     ]
     # fmt: on
-    claims = [
+    conditions = (
+        Condition("the flow at the largest k reaches the error", _flow_arrives),
+        enough("k", LEAST_POINTS, f"{LEAST_POINTS} k or more"),
+    )
+    return [
         Claim(
             item=item,
             paper=paper,
             statistic=statistic,
-            ours=ours,
             above=above,
             below=below,
-            conditions=_CONDITIONS,
+            conditions=conditions,
+            digits=6,
         )
-        for item, paper, (statistic, ours), above, below in table
+        for item, paper, statistic, above, below in table
     ]
-    return [*claims, *map(_first_k, PROOF_LEAST)]
 
 
 def _flow_arrives(runs: Runs) -> str:
@@ -165,114 +159,63 @@ def _flow_arrives(runs: Runs) -> str:
     return "" if reached else "it does not"
 
 
-_CONDITIONS = (
-    Condition("the flow at the largest k reaches the error", _flow_arrives),
-    enough("k", LEAST_POINTS, f"{LEAST_POINTS} k or more"),
-)
-
-
-def _rows(runs: Runs, upper: bool) -> pd.DataFrame:
-    """Returns the rows of all k or of the upper half of them."""
-    rows = runs.finished
+def _upper_half(rows: pd.DataFrame) -> pd.DataFrame:
     sizes = np.sort(rows["k"].unique())
-    return rows[rows["k"].isin(sizes[len(sizes) // 2 :])] if upper else rows
+    return rows[rows["k"].isin(sizes[len(sizes) // 2 :])]
 
 
-def _number(column: str, summary: Callable, *, upper: bool = False) -> _Parts:
-    """Returns the statistic of a column's summary over k, and our number."""
-
-    def ours(runs: Runs) -> float:
-        return float(summary(_rows(runs, upper)[column]))
-
-    return _exact(ours, column), ours
+def _exact(
+    number: Callable[[pd.DataFrame], float], column: str, *, upper: bool = False
+) -> Statistic:
+    """Returns the statistic of an exact number over all k, or over the upper half of them."""
+    return computed(lambda rows: [number(_upper_half(rows) if upper else rows)], column, exact=True)
 
 
-def _spread(least: str, most: str, *, upper: bool = False) -> _Parts:
-    """Returns the statistic of the largest number over the least, and our number."""
+def _least(column: str, *, upper: bool = False) -> Statistic:
+    return _exact(lambda rows: rows[column].min(), column, upper=upper)
 
-    def ours(runs: Runs) -> float:
-        rows = _rows(runs, upper)
+
+def _spread(least: str, most: str, *, upper: bool = False) -> Statistic:
+    """Returns the statistic of the largest number over the least."""
+
+    def ratio(rows: pd.DataFrame) -> float:
         low = rows[least].min()
-        return float(rows[most].max() / low) if low else np.inf
+        return rows[most].max() / low if low else np.inf
 
-    return _exact(ours, least), ours
-
-
-def _exact(number: Callable[[Runs], float], column: str) -> Statistic:
-    """Returns the statistic of an exact number that is made of a column."""
-
-    def statistic(runs: Runs) -> Sample:
-        found = [number(runs)] if len(runs.finished) else []
-        return Sample(pd.Series(found, dtype=float), exact=True, lost=runs.lost(column))
-
-    return statistic
+    return _exact(ratio, least, upper=upper)
 
 
-def _exponent(column: str, *, upper: bool = False) -> _Parts:
+def _exponent(column: str, *, upper: bool = False) -> Statistic:
     """Returns the statistic of an exponent in k, with the interval of the line's slope."""
 
-    def fit(runs: Runs, tail: float = 0.025) -> PowerLaw | None:
-        rows = _rows(runs, upper)
+    def fit(runs: Runs, tail: float = TAIL) -> PowerLaw | None:
+        rows = _upper_half(runs.finished) if upper else runs.finished
         return fit_power_law(rows["k"], rows[column], tail)
 
     def statistic(runs: Runs) -> Sample:
         found = fit(runs)
         return Sample(
             pd.Series([] if found is None else [found.exponent], dtype=float),
-            ends=lambda tail: fit(runs, tail)[2:4],
-            units=len(_rows(runs, upper)),
+            ends=lambda tail: (fit(runs, tail).low, fit(runs, tail).high),
+            units=len(runs.finished),
             lost=runs.lost(column),
         )
 
-    return statistic, lambda runs: describe(fit(runs))
-
-
-def _first_k(least: float) -> Claim:
-    """Returns the first k from which on lemma 1 with the proof's H holds: measured."""
-
-    def first(runs: Runs) -> float:
-        rows = runs.finished
-        return reached_from(rows["k"], rows["lemma1_proof_least"] > least) or 0.0
-
-    return Claim(
-        item=f"k from which on lemma 1, H = 2 C2, has -grad.w* above {least:g}",
-        paper="some k0",
-        statistic=_exact(first, "lemma1_proof_least"),
-        ours=lambda runs: int(first(runs)) or "none",
-    )
+    return statistic
 
 
 # --- report -------------------------------------------------------------------------------------
 
-_SHOWN = {
-    "k": "k",
-    "reached": "error reached",
-    "time": "time",
-    "w_dot_wstar": "w.w* at the end",
-    "lemma1_least": "1: least -grad.w*",
-    "lemma1_most": "1: largest",
-    "lemma1_proof_least": "1, H = 2 C2: least",
-    "lemma1_proof_most": "1, H = 2 C2: largest",
-    "lemma2_least": "2: least rate",
-    "lemma2_ratio": "2: largest / log^3 k",
-    "lemma3_least": "3: least grad_b",
-    "lemma3_sketch_least": "3: w.w* >= k^(-1/8)",
-    "onset_ratio": "onset x log^4 k",
-    "bias_ratio": "k max b/(w.w*)",
-}
-
+_SHOWN = "^(k|reached|time|lemma|onset|bias)"
 _NOTE = (
-    "Time is learning rate times steps, in the limit of small steps, until the error reaches "
-    "{target:g}. Columns 1 to 3 belong to the lemmas: -grad.w* while |w.w*| <= H / log(k)^4 with "
-    "H = {lemma1:g}, where the bias is still about 0 and it holds by construction, and with the "
-    "H = 2 C2 of the proof, which lasts until lemma 3 sets in; rate = grad.w_perp / |w_perp|^2 "
-    "all along; grad_b while w.w* >= C2 / log(k)^4 with C2 = {lemma3:g} (then while w.w* >= "
-    "k^(-1/8)) and the error is {target:g} or more. Onset is w.w* where b starts to fall. The "
-    "paper's statements are about k from some k0 on; lemma 3, and lemma 1 with the proof's H, are "
-    "judged in the upper half of the k of the sweep{from_k}. An order is shown when the quantity "
-    "over that order varies by less than a factor {same_order:g} (Theta), or when the 95 % "
-    "interval of its exponent in k, fitted on logarithmic scales, is not above 0 (O) or not below "
-    "0 (Omega)."
+    "Time is learning rate times steps, in the limit of small steps, until the error reaches its "
+    "target. Lemma 1 is about -grad.w* while |w.w*| <= H / log(k)^4: with config.lemma1_constant, "
+    "where the bias is still about 0 and it holds by construction, and with the H = 2 C2 of the "
+    "proof, C2 = config.lemma3_constant, which lasts until lemma 3 sets in. The paper's statements "
+    "are about k from some k0 on; lemma 3, and lemma 1 with the proof's H, are judged in the upper "
+    f"half of the k. An order is shown when the quantity varies by less than a factor "
+    f"{SAME_ORDER:g} (Theta), or when the 95 % interval of its exponent in k is not above 0 (O) or "
+    "not below 0 (Omega)."
 )
 
 
@@ -308,26 +251,16 @@ def _draw(table: pd.DataFrame) -> Any:
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the lemmas' numbers for every k, the claims and the figure."""
-    results = results.assign(k=results.get("k", config.k))
     done = results[results["status"] == "ok"]
-    first = reached_from(done["k"], done["reached"]) if len(done) else None
     table = files.read_histories(workdir, done, ["k"])
-    shown = [name for name in _SHOWN if name in done]
-    note = _NOTE.format(
-        target=config.target_error,
-        lemma1=config.lemma1_constant,
-        lemma3=config.lemma3_constant,
-        same_order=SAME_ORDER,
-        from_k="" if first is None else f" (the error is reached from k = {first:g} on)",
-    )
     return Report(
         title=config.title,
-        tables=[("The gradient along its flow", done[shown].rename(columns=_SHOWN))],
+        tables=[("The gradient along its flow", done.filter(regex=_SHOWN))],
         claims=decide_all(make_claims(), Runs.of(SETTINGS.sweep(config), results)),
         figures={"lemmas": functools.partial(_draw, table)},
         extra_tables={"trajectories": table},
-        notes=[note],
+        notes=[_NOTE],
     )
 
 
-EXPERIMENT = Experiment(run=run, report=make_report, on_host=lambda config: True)
+EXPERIMENT = Experiment(run=run, report=make_report, report_version=2, on_host=lambda config: True)

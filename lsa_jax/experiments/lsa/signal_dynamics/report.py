@@ -1,7 +1,7 @@
 """Claims, tables and panels of figure 3: filter, threshold and accuracy along training."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from lsa_jax.experiments.lsa.signal.population import (
     population_trajectory,
     typical_start,
 )
-from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
+from lsa_jax.experiments.lsa.signal_dynamics.settings import EXTENSIONS, SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, decide_all, shown
@@ -22,7 +22,7 @@ from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
 from lsa_jax.reporting.statistics import value
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
 # A rank correlation counts as "they grow together" above this.
@@ -59,42 +59,47 @@ _STATEMENTS = (
 )
 # fmt: on
 _PRIMARY = ("signal", "threshold")
+# Settings that tell the series of runs apart.
+_SWEPT = (*EXTENSIONS, "noise_scale", "learning_rate")
 
 
-def numbers_of(table: pd.DataFrame, settings: Sequence[str]) -> pd.DataFrame:
+def numbers_of(table: pd.DataFrame) -> pd.DataFrame:
     """Returns `NUMBERS` of every run that did not fail, a row a run, with its settings."""
-    rows = [
-        dict(zip(settings, key, strict=True)) | {n: of(run) for n, of in NUMBERS.items()}
-        for key, run in table[table["status"] == "ok"].groupby(list(settings))
-    ]
-    return pd.DataFrame(rows, columns=[*settings, *NUMBERS])
+    settings = ["id", *_names(table), "seed"]
+    return pd.DataFrame(
+        run[settings].iloc[0].to_dict() | {name: of(run) for name, of in NUMBERS.items()}
+        for _, run in table[table["status"] == "ok"].groupby("id", sort=False)
+    )
 
 
-def make_claims(series: Mapping[str, dict[str, float]], num_test: int) -> list[Claim]:
-    """Returns the claims of every series, named with its settings; accuracies are of `num_test`."""
-    claims = []
-    for name, at in series.items():
-        where = f" ({name})" if name else ""
-        rise = Claim(
-            item=f"test accuracy at the end minus the start's{where}",
-            statistic=_rise(at, num_test),
-            above=0.0,
-            primary=True,
+def make_claims(name: str, at: dict[str, float], num_test: int) -> list[Claim]:
+    """Returns the claims of a series of runs.
+
+    Args:
+        name: of the series, "" for the only one.
+        at: its settings. Claims on extensions of the paper's network or distribution are
+            exploratory.
+        num_test: test examples of an accuracy.
+    """
+    where, main = f" ({name})" if name else "", not {*EXTENSIONS} & {*at}
+    rise = Claim(
+        item=f"test accuracy at the end minus the start's{where}",
+        statistic=_rise(at, num_test),
+        above=0.0,
+        primary=main,
+    )
+    claims = [
+        Claim(
+            item=item + where,
+            paper=paper,
+            statistic=value(number, **at),
+            conditions=(shown(rise, "the accuracy rises"),),
+            primary=main and number in _PRIMARY,
+            **ends,
         )
-        learns = (shown(rise, "the accuracy rises"),)
-        claims += [
-            Claim(
-                item=item + where,
-                paper=paper,
-                statistic=value(number, **at),
-                conditions=learns,
-                primary=number in _PRIMARY,
-                **ends,
-            )
-            for item, number, paper, ends in _STATEMENTS
-        ]
-        claims.append(rise)
-    return claims
+        for item, number, paper, ends in _STATEMENTS
+    ]
+    return [*claims, rise]
 
 
 def _rise(at: dict[str, float], num_test: int) -> Statistic:
@@ -109,9 +114,9 @@ def _rise(at: dict[str, float], num_test: int) -> Statistic:
     return statistic
 
 
-_SWEPT = ("noise_scale", "learning_rate")
-# The table's columns and their headings; it has about this many of the evaluations.
-_SHOWN = {
+# --- tables and figure --------------------------------------------------------------------------
+
+_COLUMNS = {
     "w_dot_wstar": "w.w*",
     "w_perp_norm": "norm of w_perp",
     "b": "b",
@@ -119,13 +124,8 @@ _SHOWN = {
     "test_accuracy": "test accuracy",
     "train_loss": "training loss",
 }
+# A table has about this many of the evaluations.
 _TABLE_ROWS = 10
-# Names of parts, from the swept settings of their runs.
-_EXTENSIONS = {
-    "num_features": lambda value: f"{value:g} features",
-    "separate_filters": lambda value: "separate filters" if value else "one filter",
-    "stride": lambda value: f"stride {value:g}",
-}
 
 _NOTE = (
     "Means over seeds, ± their standard deviation; a claim is shown when all of its 95 % interval, "
@@ -140,6 +140,25 @@ _POPULATION_NOTE = (
 )
 
 
+def _names(table: pd.DataFrame) -> list[str]:
+    """Returns the names of the swept settings other than the seed."""
+    return [name for name in _SWEPT if name in table]
+
+
+def _series(table: pd.DataFrame) -> dict[str, tuple[dict[str, float], pd.DataFrame]]:
+    """Returns the settings and the rows of each series, by its settings in words."""
+    names, found = _names(table), {}
+    if not names or table.empty:
+        return {"": ({}, table)} if len(table) else {}
+    for values, rows in table.groupby(names, dropna=False, sort=False):
+        # Runs may lack an extension's setting.
+        pairs = zip(names, values, strict=True)
+        own = {name: float(value) for name, value in pairs if pd.notna(value)}
+        words = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in own.items())
+        found[words] = own, rows
+    return found
+
+
 def population(config: Config, table: pd.DataFrame) -> pd.DataFrame:
     """Returns Algorithm 1 on the population loss, at the settings and steps of the runs.
 
@@ -147,50 +166,25 @@ def population(config: Config, table: pd.DataFrame) -> pd.DataFrame:
     `config.population` is off.
     """
     if not config.population:
-        return pd.DataFrame()
-    names = _names(table)
-    points = table[names].drop_duplicates().to_dict("records") if names else [{}]
+        return table.iloc[:0]
     start = typical_start(config.init_scale, config.d)
     steps = [*range(0, config.steps, config.eval_every), config.steps]
     rows = []
-    for point in points:
-        rate = point.get("learning_rate", config.learning_rate)
+    for own, _ in _series(table).values():
+        rate = own.get("learning_rate", config.learning_rate)
         rates = (rate, rate * bias_rate_ratio(config))
-        sigma = noise_std(config.k, point.get("noise_scale", config.noise_scale))
+        sigma = noise_std(config.k, own.get("noise_scale", config.noise_scale))
         found = population_trajectory(start, rates, sigma, config.k, steps=steps)
-        rows += [{**point, "status": "ok", **row} for row in found]
+        rows += [{**own, "status": "ok", **row} for row in found]
     return pd.DataFrame(rows)
 
 
-def _names(table: pd.DataFrame) -> list[str]:
-    """Returns the names of the swept settings other than the seed."""
-    return [name for name in _SWEPT if name in table]
-
-
-def _series(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Returns the rows of each series, by its swept settings in words."""
-    names = _names(table)
-    if not names or table.empty:
-        return {"": table} if len(table) else {}
-    return {
-        ", ".join(f"{n.replace('_', ' ')} {v:g}" for n, v in zip(names, values, strict=True)): rows
-        for values, rows in table.groupby(names)
-    }
-
-
-def _courses(title: str, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Returns a table a series: means over seeds ± their deviation at some of the evaluations."""
-    found = []
-    for name, series in _series(table).items():
-        steps = np.sort(series["step"].unique())
-        chosen = np.unique(np.linspace(0, len(steps) - 1, _TABLE_ROWS + 1).round().astype(int))
-        rows = series[series["step"].isin(steps[chosen])].groupby("step")
-        columns = {
-            heading: rows[name].apply(mean_and_spread, ".4g", ".2g")
-            for name, heading in _SHOWN.items()
-        }
-        found.append((f"{title}, {name}" if name else title, pd.DataFrame(columns).reset_index()))
-    return found
+def _course(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns a table of means over seeds at some of the evaluations of each series."""
+    steps = np.sort(table["step"].unique())
+    chosen = np.unique(np.linspace(0, len(steps) - 1, _TABLE_ROWS + 1).round().astype(int))
+    rows = table[table["step"].isin(steps[chosen])]
+    return table_of_means(rows, [*_names(table), "step"], _COLUMNS)
 
 
 def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
@@ -205,13 +199,12 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
         (axes[1], "ratio", "-", ""),
         (axes[2], "test_accuracy", "-", ""),
     )
-    for place, (name, rows) in enumerate(_series(table).items()):
-        color = PALETTE[place % len(PALETTE)]
+    for (name, (_, rows)), color in zip(_series(table).items(), PALETTE, strict=False):
         for axis, measure, style, symbol in curves:
             label = ", ".join(filter(None, (symbol, name))) if axis is axes[0] else None
             values, steps = rows[measure], rows["step"]
             draw_mean(axis, values, steps, color=color, linestyle=style, label=label)
-    for rows in _series(on_population).values():
+    for _, rows in _series(on_population).values():
         for axis, measure, _, _ in curves:
             axis.plot(rows["step"], rows[measure], ":", color="black", linewidth=1)
     if len(on_population):
@@ -219,62 +212,32 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
     titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlabel="step", title=title)
-    if axes[0].lines:
-        axes[0].legend(frameon=False)
+    place = {"loc": "outside lower center", "ncols": 2, "fontsize": "small"}
+    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, **place)
     return figure
 
 
-def _part(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns the report on runs that share their network and their distribution."""
-    results = results.assign(seed=results.get("seed", config.seed))
-    names = [*_names(results), "seed"]
-    table = files.read_histories(workdir, results, [*names, "status"])
-    fine, on_population = table[table["status"] == "ok"], population(config, table)
-    series = {
-        name: rows[names[:-1]].iloc[0].astype(float).to_dict()
-        for name, rows in _series(table).items()
-    }
-    runs = Runs.of(SETTINGS.sweep(config), numbers_of(table, names))
-    extra = {"population": on_population} if len(on_population) else {}
-    return Report(
-        title=config.title,
-        tables=_courses("Course of training", fine)
-        + _courses("On the population loss", on_population),
-        claims=decide_all(make_claims(series, config.num_test), runs),
-        figures={"signal_dynamics": functools.partial(_draw, fine, on_population)},
-        extra_tables={"trajectories": table, **extra},
-        notes=[_NOTE, _POPULATION_NOTE] if extra else [_NOTE],
-    )
-
-
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns trajectories, their table, claims and figure; a part for each swept extension."""
-    swept = [name for name in _EXTENSIONS if name in results]
-    if not swept:
-        return _part(config, results, workdir)
-    parts = {}
-    for values, rows in results.groupby(swept, dropna=False, sort=False):
-        pairs = zip(swept, values, strict=True)
-        words = [_EXTENSIONS[name](value) for name, value in pairs if not pd.isna(value)]
-        parts[", ".join(words)] = _part(config, rows, workdir)
-
-    def labelled(field: str) -> dict[str, Any]:
-        """Returns a field of all parts by file name, the part's name added to it."""
-        return {
-            f"{file}_{name.replace(', ', '_').replace(' ', '_')}": content
-            for name, part in parts.items()
-            for file, content in getattr(part, field).items()
-        }
-
+    """Returns trajectories, their tables, claims and figure."""
+    results = results.assign(seed=results.get("seed", config.seed))
+    columns = ["id", *_names(results), "seed", "status"]
+    table = files.read_histories(workdir, results, columns)
+    fine, on_population = table[table["status"] == "ok"], population(config, table)
+    tables, extra = [("Course of training", _course(fine))], {"trajectories": table}
+    if len(on_population):
+        tables.append(("On the population loss", _course(on_population)))
+        extra["population"] = on_population
+    claims = [
+        claim
+        for name, (at, _) in _series(table).items()
+        for claim in make_claims(name, at, config.num_test)
+    ]
+    runs = Runs.of(SETTINGS.sweep(config), numbers_of(table))
     return Report(
         title=config.title,
-        tables=[(f"{h}: {n}", table) for n, part in parts.items() for h, table in part.tables],
-        claims=[
-            c._replace(item=f"{n}: {c.item}", primary=False, holm=None)
-            for n, part in parts.items()
-            for c in part.claims
-        ],
-        figures=labelled("figures"),
-        extra_tables=labelled("extra_tables"),
-        notes=next(iter(parts.values())).notes,
+        tables=tables,
+        claims=decide_all(claims, runs),
+        figures={"signal_dynamics": functools.partial(_draw, fine, on_population)},
+        extra_tables=extra,
+        notes=[_NOTE, _POPULATION_NOTE] if len(on_population) else [_NOTE],
     )

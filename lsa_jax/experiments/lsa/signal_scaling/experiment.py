@@ -90,6 +90,7 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
 EXPERIMENT = Experiment(
     run=run,
     report=make_report,
+    report_version=2,
     # Runs with other noise scales end at other times, so they would wait for each other.
     varying=lambda config: (
         () if config.learner == "population" else set(experiment.VARYING) - {"noise_scale"}

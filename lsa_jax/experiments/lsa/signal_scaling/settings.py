@@ -46,18 +46,9 @@ FIELDS: dict[str, Field] = {
 def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: the flows first, then the runs on minibatches."""
     axes = config.sweep
-    flows = {
-        "learner": ("population",),
-        "noise_scale": axes.population_noise_scale,
-        "k": axes.population_k,
-    }
-    runs = {
-        "learner": ("sgd",),
-        "noise_scale": axes.noise_scale,
-        "k": axes.k,
-        "seed": axes.seed,
-    }
-    return product(flows) + product(runs)
+    flows = {"noise_scale": axes.population_noise_scale, "k": axes.population_k}
+    runs = {"noise_scale": axes.noise_scale, "k": axes.k, "seed": axes.seed}
+    return product({"learner": ("population",)} | flows) + product({"learner": ("sgd",)} | runs)
 
 
 _RULES = tuple(
