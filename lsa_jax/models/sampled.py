@@ -36,7 +36,7 @@ from lsa_jax.models.network import network
 
 
 class _Samples(NamedTuple):
-    """Features and their tangents, [n, ..., c]; products, meant over c, are K and Theta."""
+    """Features and tangents [n, ..., c], whose products, averaged over c, are K and Theta."""
 
     values: Array
     tangents: Array

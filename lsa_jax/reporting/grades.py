@@ -22,12 +22,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
-from lsa_jax.reporting.claims import (
-    FEWEST_EXAMPLES,
-    FITTED,
-    SINGLE_PRECISION,
-    above_chance,
-)
+from lsa_jax.reporting.claims import FEWEST_EXAMPLES, FITTED, SINGLE_PRECISION, above_chance
 from lsa_jax.reporting.report import Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, ends, needed, variance
@@ -218,19 +213,16 @@ def _unfitted(runs: Runs) -> str:
 
 
 def answers(parts: Iterable[tuple[dict[str, object], Runs]]) -> pd.DataFrame:
-    """Returns a row for each setting of a sweep: its cells, what can be graded, and the word.
+    """Returns a row for each setting of a sweep: its cells, its grades, and the word.
 
     Args:
-        parts: cells that name the setting, and its runs; settings without a network's c are left
-            out.
+        parts: cells that name the setting, and its runs. Settings without a grade are left out.
     """
     rows = []
     for cells, runs in parts:
         answer = grade(runs)
-        graded = {
-            "c" if not one.unit else f"{one.question} ({one.unit.strip()})":
-            f"{one.interval()}: {one.text}" for one in answer.grades
-        }  # fmt: skip
+        named = {"dynamics": "c"} | {name: f"{name} (points)" for name in _ABOVE_OR_BELOW}
+        graded = {named[g.question]: f"{g.interval()}: {g.text}" for g in answer.grades}
         if graded:
             rows.append(cells | graded | {"answer": answer.word.partition(":")[0]})
     return pd.DataFrame(rows).fillna("")
