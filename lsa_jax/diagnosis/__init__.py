@@ -201,8 +201,7 @@ def diagnose(
         InputError: an argument is not accepted.
         NumericalError: a kernel or its solution is not finite.
     """
-    given = Sizes(seeds, folds, examples, epochs, measured_examples)._asdict()
-    _check(given, batch_size, minutes)
+    given = _check(Sizes(seeds, folds, examples, epochs, measured_examples), batch_size, minutes)
     key_examples, key_splits, key_seeds = _keys(key)
     model = as_model(model)
     task = _fitting(model, _task(X, y))
@@ -252,12 +251,15 @@ def _keys(key: Key[Array, ""] | None) -> Key[Array, " 3"]:
     return jax.random.split(key, 3)
 
 
-def _check(given: dict[str, Any], batch_size: int, minutes: float) -> None:
+def _check(sizes: Sizes, batch_size: int, minutes: float) -> dict[str, Any]:
+    """Returns the sizes by name, None for those to be chosen, or raises InputError."""
+    given = sizes._asdict()
     for name, value in given.items():
         least = 2 if name in ("examples", "measured_examples") else 1
         require(name, value, optional(integer(least)))
     require("batch_size", batch_size, integer(1))
     require("minutes", minutes, number(0, above=True))
+    return given
 
 
 def _task(X: Any, y: Any) -> Task:  # noqa: N803
