@@ -15,6 +15,8 @@ contains the smaller ones. `--config.model.name=my_model.py:make` takes a networ
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.sweep.variants import configurations
 
+_RIDGES = tuple(10.0**power for power in range(-6, 2))
+
 _SMALL = {"sweep.num_train": (125, 250, 500), "sweep.seed": (0,)}
 
 _QUICK = {
@@ -44,10 +46,12 @@ get_config = configurations(
         "network.learning_rate": 0.05,
         "network.warmup_epochs": 5.0,
         "network.schedule": "cosine",
+        # As `lsa_jax.diagnose` takes them.
         "ntk_finite.method": "regression",
-        "ntk_finite.ridge": (1e-3,),
-        "ntk_infinite.ridge": (1e-3,),
-        "ntk_trained.ridge": (1e-3,),
+        "ntk_finite.parameterization": "standard",
+        "ntk_finite.ridge": _RIDGES,
+        "ntk_infinite.ridge": _RIDGES,
+        "ntk_trained.ridge": _RIDGES,
         "rfm.updates": 3,
         "rfm.points": 50,
         "rfm.ridge": (1e-3,),

@@ -96,7 +96,7 @@ BUDGET = {
     "lsa_jax/experiments": 22_800,
     "lsa_jax/kernels": 9_000,
     "lsa_jax/training": 3_550,
-    "lsa_jax/models": 2_400,
+    "lsa_jax/models": 2_550,
     "lsa_jax/data": 2_350,
     "lsa_jax/_convolution": 610,
     "lsa_jax/diagnosis": 1_500,

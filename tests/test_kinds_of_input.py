@@ -111,6 +111,11 @@ def drawn(x1, x2=None):
     return kernels.monte_carlo_kernel(key, same, squares, x1, x2, **few).mean
 
 
+def sampled(x1, x2):
+    few = {"min_draws": 2, "max_draws": 2}
+    return models.sampled_kernel(jax.random.key(0), [models.Dense(1)], x1, x2, **few).mean
+
+
 def regress(gram_train, targets, gram_test):
     return kernels.regress(gram_train, targets, gram_test, ridge=RIDGE).predictions[None]
 
@@ -290,6 +295,7 @@ CALLS = [
     ("regress_nystrom", lambda centres, test: nystrom(X, Y, centres, test)),
     ("network", NET.nngp),
     ("scaled", lambda inputs: SCALED.apply(MOVED, inputs)),
+    ("sampled_kernel", sampled),
     ("scaled", SCALED.kernel),
     ("kernel_distance", distance),
     ("target_alignment", alignment),

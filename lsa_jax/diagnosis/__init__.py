@@ -32,7 +32,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.models.any_library import as_model, params_of
 from lsa_jax.models.model import ExampleShape, Model, state_names
 from lsa_jax.reporting import files, grades
-from lsa_jax.reporting.claims import FITTED, chance_warning
+from lsa_jax.reporting.claims import FITTED
 from lsa_jax.reporting.grades import Answer
 from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.progress import Progress
@@ -56,7 +56,8 @@ class Diagnosis(NamedTuple):
 
     Attributes:
         rows: one a learner and seed: `test_accuracy` or `test_r2`; of the network also
-            `linearization_error` (c), `train_score` and measures of its kernel's change.
+            `linearization_error` (c), `train_accuracy` or `train_r2`, and measures of its kernel's
+            change.
         answer: three grades and the word.
         task: the task, in words.
         sizes: chosen or given; `diagnose` with them repeats the run.
@@ -200,8 +201,7 @@ def diagnose(
         InputError: an argument is not accepted.
         NumericalError: a kernel or its solution is not finite.
     """
-    given = Sizes(seeds, folds, examples, epochs, measured_examples)._asdict()
-    _check(given, batch_size, minutes)
+    given = _check(Sizes(seeds, folds, examples, epochs, measured_examples), batch_size, minutes)
     key_examples, key_splits, key_seeds = _keys(key)
     model = as_model(model)
     task = _fitting(model, _task(X, y))
@@ -210,7 +210,7 @@ def diagnose(
     given |= {"seeds": len(known), "epochs": 0} if known else {}
     given |= {} if task.test is None else {"folds": 1}
     say = functools.partial(print, flush=True) if progress else lambda text: None
-    say(task.words)
+    say("\n".join(filter(None, (task.words, task.scale_hint))))
     pace = Pace()
     if progress or given["folds"] is None or given["examples"] is None:
         pace = sizing.measure_pace(model, kernel, task, batch_size)
@@ -240,7 +240,8 @@ def diagnose(
             *given_kernels,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    answer = _answer(task, found, done, sizes, _notes(model, task, pairs[0]))
+    answer = grades.grade(found, more_examples=task.test is None and sizes.folds == 1)
+    answer = answer._replace(notes=(*answer.notes, *_notes(model, task, pairs[0])))
     return Diagnosis(found.finished, answer, task.words, sizes, _course(course, found, done))
 
 
@@ -250,12 +251,15 @@ def _keys(key: Key[Array, ""] | None) -> Key[Array, " 3"]:
     return jax.random.split(key, 3)
 
 
-def _check(given: dict[str, Any], batch_size: int, minutes: float) -> None:
+def _check(sizes: Sizes, batch_size: int, minutes: float) -> dict[str, Any]:
+    """Returns the sizes by name, None for those to be chosen, or raises InputError."""
+    given = sizes._asdict()
     for name, value in given.items():
         least = 2 if name in ("examples", "measured_examples") else 1
         require(name, value, optional(integer(least)))
     require("batch_size", batch_size, integer(1))
     require("minutes", minutes, number(0, above=True))
+    return given
 
 
 def _task(X: Any, y: Any) -> Task:  # noqa: N803
@@ -296,7 +300,7 @@ def _fitting(model: Model, task: Task) -> Task:
 
 def _notes(model: Model, task: Task, pairs: list[Pair]) -> list[str]:
     """Returns how the network was evaluated and how seeds differ, where it is not the usual."""
-    notes = []
+    notes = [task.scale_hint] if task.scale_hint else []
     if names := state_names(model, pairs[0].start, task.train.inputs[:1]):
         notes.append(
             f"{', '.join(names)}: f_T, f_0 and both kernels use the trained network's running "
@@ -343,28 +347,3 @@ def _adam(model: Model, task: Task, steps: int) -> optax.GradientTransformation:
     warmup = max(1, round(_WARMUP * steps))
     rate = optax.warmup_cosine_decay_schedule(0.0, 1e-3, warmup, max(steps, warmup + 1))
     return training.make_optimizer("adam", rate, rate_factors=factors)
-
-
-def _answer(task: Task, found: Runs, epochs: int | None, sizes: Sizes, notes: list[str]) -> Answer:
-    """Grades the runs, with notes on a network that learned nothing or did not fit."""
-    networks = found.where(learner="network").finished
-    fitted = float(networks["train_score"].min())
-    kind = "accuracy" if task.kind == "classes" else "R^2"
-    unfitted = ""
-    if fitted < FITTED:
-        end = "" if epochs is None else f" after {epochs} epochs"
-        unfitted = f"training {kind} of {fitted:.3f}{end}: below {FITTED:g}, longer training may "
-        unfitted += "change the answer"
-    if task.kind == "classes":
-        mean, count = float(networks["test_accuracy"].mean()), int(networks["num_test"].iloc[0])
-        learned = chance_warning(mean, len(task.names), count, task.chance)
-    else:
-        mean = float(networks["test_r2"].mean())
-        learned = "" if mean > 0 else f"R^2 of {mean:.3f}, where the mean target has 0"
-    answer = grades.grade(
-        found,
-        learned=learned and f"the network learned nothing: {learned}",
-        unfitted=unfitted,
-        more_examples=task.test is None and sizes.folds == 1,
-    )
-    return answer._replace(notes=(*answer.notes, *notes))

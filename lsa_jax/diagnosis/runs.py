@@ -11,7 +11,7 @@ import optax
 import pandas as pd
 from jaxtyping import Array, Float, Key
 
-from lsa_jax import kernels, training
+from lsa_jax import backend, kernels, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.diagnosis.tasks import Split, Task
 from lsa_jax.errors import InputError, NumericalError
@@ -40,10 +40,12 @@ class Prediction(NamedTuple):
     Attributes:
         outputs: [n, c].
         left_out: mean squared error on training examples left out one at a time; NaN of networks.
+        ridge: of a regression; NaN of networks.
     """
 
     outputs: np.ndarray
     left_out: float = np.nan
+    ridge: float = np.nan
 
 
 def loss_of(task: Task) -> Callable[..., Array]:
@@ -173,7 +175,7 @@ def compare(
     """
     seeds, done, total = len(pairs[0]), 0, len(parts) * (len(pairs[0]) + 1)
     found: dict[tuple[str, int], list[Prediction]] = {}
-    networks: list[list[dict[str, float]]] = [[] for _ in range(seeds)]
+    networks: list[list[dict[str, Any]]] = [[] for _ in range(seeds)]
     outputs = functools.partial(_outputs, jax.jit(model.apply))
 
     def of(params: Any) -> Callable[..., np.ndarray]:
@@ -186,10 +188,9 @@ def compare(
         for seed, given in enumerate(trained):
             pair = _of_one_state(model, given, part.test.inputs)
             end = outputs(pair.trained, part.test.inputs)
-            fit = _score(task, outputs(pair.trained, part.train.inputs), part.train)
-            networks[seed].append(
-                {"train_score": fit} | _change(model, task, pair, part.test.inputs)
-            )
+            fit = _scores(task, outputs(pair.trained, part.train.inputs), part.train, "train")
+            squares = _squares(model, pair, part.test.inputs, _is_centred(task))
+            networks[seed].append(fit | {"squares": squares})
             if len(networks[seed]) == 1:
                 few = Dataset(*(a[:measured_examples] for a in part.train))
                 networks[seed][0] |= training.measures.measure(MEASURES, model.apply, *pair, *few)
@@ -205,29 +206,53 @@ def compare(
     return _joined(task, parts, found, list(map(_of_network, networks)))
 
 
-def _of_network(parts: list[dict[str, float]]) -> dict[str, float]:
+def linearization_error(model: Model, pair: Pair, inputs: np.ndarray, *, centred: bool) -> float:
+    """Returns c of a network, see `reporting.grades`; both ends have the trained one's state.
+
+    Args:
+        model: the network.
+        pair: its parameters.
+        inputs: of the test set.
+        centred: whether outputs are, over classes; see `training.measures`.
+    """
+    return _ratio(_squares(model, pair, inputs, centred))
+
+
+def _squares(model: Model, pair: Pair, inputs: np.ndarray, centred: bool) -> np.ndarray:
+    """Returns |f_T - f_0 - J_0 (theta_T - theta_0)|^2 and |f_T - f_0|^2, summed over inputs."""
+    pair, parts = _of_one_state(model, pair, inputs), -(-len(inputs) // _AT_ONCE)
+    sums = np.zeros(2)
+    for batch in np.array_split(inputs, parts):  # of two sizes at most, which share programs
+        sums += training.measures.linearization_residual(model.apply, *pair, batch, centred)
+    return sums
+
+
+def _ratio(squares: np.ndarray) -> float:
+    """Returns c, the root of their ratio; NaN of a network that did not move."""
+    missed, moved = squares
+    return float(np.sqrt(missed / moved)) if moved else np.nan
+
+
+def _is_centred(task: Task) -> bool:
+    return task.kind == "classes" and task.train.targets.shape[1] > 1
+
+
+def _of_network(parts: list[dict[str, Any]]) -> dict[str, float]:
     """Returns c, the mean training score and the measures of a seed, from those of its splits."""
-    row = {"linearization_error": _error_of(parts)}
-    row["train_score"] = float(np.mean([part["train_score"] for part in parts]))
-    own = ("missed", "moved", "train_score")
-    return row | {name: value for name, value in parts[0].items() if name not in own}
-
-
-def _error_of(parts: Sequence[dict[str, float]]) -> float:
-    """Returns c over the test examples of all splits; NaN of a network that did not move."""
-    missed, moved = (sum(part[name] for part in parts) for name in ("missed", "moved"))
-    return (missed / moved) ** 0.5 if moved else np.nan
+    row = {"linearization_error": _ratio(sum(part.pop("squares") for part in parts))} | parts[0]
+    means = pd.DataFrame(parts).mean()  # measures are of the first split alone
+    return row | {name: means[name] for name in row if name.startswith("train_")}
 
 
 def _errors_of_seeds(
     model: Model, task: Task, parts: Sequence[Split], pairs: Sequence[Sequence[Pair]]
 ) -> list[float]:
-    """Returns c of each seed, from pairs by split and seed."""
-    changes = [
-        [_change(model, task, pair, part.test.inputs) for pair in trained]
+    """Returns c of each seed, over the test examples of all splits."""
+    squares = sum(
+        np.array([_squares(model, pair, part.test.inputs, _is_centred(task)) for pair in trained])
         for part, trained in zip(parts, pairs, strict=True)
-    ]
-    return [_error_of(own) for own in zip(*changes, strict=True)]
+    )
+    return list(map(_ratio, squares))
 
 
 def _of_one_state(model: Model, pair: Pair, inputs: np.ndarray) -> Pair:
@@ -263,31 +288,36 @@ def _outputs(apply: Callable, params: Any, inputs: np.ndarray) -> np.ndarray:
     return np.concatenate(list(map(np.asarray, batches)))[: len(inputs)]
 
 
-def _change(model: Model, task: Task, pair: Pair, inputs: np.ndarray) -> dict[str, float]:
-    """Returns the squared lengths of f_T - f_0 - J_0 (theta_T - theta_0) and of f_T - f_0."""
-    sums, pair = np.zeros(2), _of_one_state(model, pair, inputs)
-    for first in range(0, len(inputs), _AT_ONCE):
-        batch = inputs[first : first + _AT_ONCE]
-        centred = task.kind == "classes" and task.train.targets.shape[1] > 1
-        sums += training.measures.linearization_residual(model.apply, *pair, batch, centred)
-    return {"missed": float(sums[0]), "moved": float(sums[1])}
+def fit_kernel(
+    gram_train: Float[np.ndarray, "n n"],
+    gram_test: Float[np.ndarray, "m n"],
+    targets: Float[Array | np.ndarray, "n c"],
+    ridges: Sequence[float] = RIDGES,
+) -> Prediction:
+    """Returns the exact ridge regression at the ridge with the least leave-one-out error.
 
-
-def _regress(gram: Callable[..., np.ndarray], part: Split) -> Prediction:
-    """Fits exact ridge regression at the ridge with the least leave-one-out error."""
-    gram_train = np.asarray(gram(part.train.inputs), float)
-    gram_train = (gram_train + gram_train.T) / 2
-    gram_test = gram(part.test.inputs, part.train.inputs)
-    spectrum = kernels.eigendecompose(gram_train)
-    errors = kernels.leave_one_out(spectrum, part.train.targets, RIDGES)
+    Raises:
+        NumericalError: the matrix is not positive definite at any ridge.
+    """
+    if backend.dry_run() is not None:  # matrices are zeros
+        fit = kernels.regress(gram_train, targets, gram_test, ridge=max(ridges))
+        return Prediction(fit.predictions)
+    gram_train = np.asarray(gram_train, float)
+    spectrum = kernels.eigendecompose((gram_train + gram_train.T) / 2)
+    errors = kernels.leave_one_out(spectrum, targets, ridges)
     best = int(np.argmin(errors))
     if not np.isfinite(errors[best]):
         raise NumericalError(
-            "a kernel matrix is singular at every ridge up to 10; remove examples that are equal, "
-            "or check the network's outputs"
+            f"a kernel matrix is singular at every ridge up to {max(ridges):g}; remove examples "
+            "that are equal, or check the network's outputs"
         )
-    (predictions,) = kernels.ridge_path(spectrum, part.train.targets, gram_test, [RIDGES[best]])
-    return Prediction(np.asarray(predictions), float(errors[best]))
+    (predictions,) = kernels.ridge_path(spectrum, targets, gram_test, [ridges[best]])
+    return Prediction(np.asarray(predictions), float(errors[best]), ridges[best])
+
+
+def _regress(gram: Callable[..., np.ndarray], part: Split) -> Prediction:
+    gram_test = gram(part.test.inputs, part.train.inputs)
+    return fit_kernel(gram(part.train.inputs), gram_test, part.train.targets)
 
 
 def _outcomes(task: Task, outputs: np.ndarray, examples: Dataset) -> np.ndarray:
@@ -305,12 +335,11 @@ def _errors(outputs: Float[np.ndarray, "n c"], examples: Dataset) -> Float[np.nd
     return np.sqrt(np.mean(((outputs - examples.targets) / spread) ** 2, axis=1))
 
 
-def _score(task: Task, outputs: np.ndarray, examples: Dataset) -> float:
+def _scores(
+    task: Task, outputs: np.ndarray, examples: Dataset, which: str = "test"
+) -> dict[str, float]:
     """Returns the accuracy, or R^2: of several columns its mean."""
     found = _outcomes(task, outputs, examples)
-    return float(found.mean() if task.kind == "classes" else 1 - np.mean(found**2))
-
-
-def _scores(task: Task, outputs: np.ndarray, examples: Dataset) -> dict[str, float]:
-    name = "test_accuracy" if task.kind == "classes" else "test_r2"
-    return {name: _score(task, outputs, examples)}
+    if task.kind == "classes":
+        return {f"{which}_accuracy": float(found.mean())}
+    return {f"{which}_r2": float(1 - np.mean(found**2))}

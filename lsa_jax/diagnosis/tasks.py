@@ -16,6 +16,8 @@ ACCEPTED = (
     "class numbers or names [n], one-hot rows [n, c], signs or 0 and 1 [n] or [n, 1], or real "
     "targets [n] or [n, c]"
 )
+# Root mean squares of inputs that are far from the unit scale for which networks are initialised.
+_SMALL, _LARGE = 0.02, 5.0
 # Examples that are all tested once, in folds, where no test set is given.
 _FEW = 2000
 _TEST_SHARE = 0.25
@@ -51,6 +53,19 @@ class Task(NamedTuple):
             loss = "cross-entropy" if columns > 1 else "logistic loss"
             return f"{len(self.names)} classes, {loss}, accuracy"
         return f"{columns} real target{'s' * (columns > 1)}, squared error, R^2"
+
+    @property
+    def scale_hint(self) -> str:
+        """Advice where inputs are far from unit scale, "" elsewhere; tokens have no scale."""
+        inputs = self.train.inputs
+        size = float(np.sqrt(np.mean(np.square(inputs, dtype=float))))
+        is_scaled = inputs.dtype.kind == "f" or inputs.ndim > 3  # images of whole numbers
+        if not is_scaled or size == 0 or _SMALL <= size <= _LARGE:
+            return ""
+        return (
+            f"inputs have a root mean square of {size:.3g}, where networks expect about 1: divide "
+            f"them by {size:.3g}, or standardise each column"
+        )
 
 
 class Split(NamedTuple):

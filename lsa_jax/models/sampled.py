@@ -36,7 +36,7 @@ from lsa_jax.models.network import network
 
 
 class _Samples(NamedTuple):
-    """Features and their tangents, [n, ..., c]; products, meant over c, are K and Theta."""
+    """Features and tangents [n, ..., c], whose products, averaged over c, are K and Theta."""
 
     values: Array
     tangents: Array
@@ -76,7 +76,7 @@ def sampled_kernel(
     """
     require("samples", samples, integer(2))
     require("get", get, one_of("ntk", "nngp"))
-    first, second = arrays.input_pair(x1, x2, empty=False)
+    first, second = arrays.input_pair(x1, x2, whole=False, empty=False)
     x = first if second is None else jnp.concatenate([first, second])
     model = network(layers)
     jax.eval_shape(lambda one: model.init(one, x.shape[1:]), jax.random.key(0))  # do layers fit?

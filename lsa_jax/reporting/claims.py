@@ -47,7 +47,7 @@ FEWEST_EXAMPLES = 30
 
 # A learner has fitted its training set from this accuracy on: the one definition for all claims.
 FITTED = 0.99
-_SINGLE_PRECISION = 1e-6
+SINGLE_PRECISION = 1e-6
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ def fitted(words: str, **settings: object) -> Condition:
     def unmet(runs: Runs) -> str:
         accuracies = runs.where(**settings).finished.reindex(columns=["train_accuracy"])
         least = accuracies["train_accuracy"].astype(float).min(skipna=False)
-        if not len(accuracies) or least >= FITTED - _SINGLE_PRECISION:
+        if not len(accuracies) or least >= FITTED - SINGLE_PRECISION:
             return ""
         share = "an unknown share" if np.isnan(least) else f"{100 * least:.4g} %"
         return f"{share} of the training set right, {100 * FITTED:g} % needed"

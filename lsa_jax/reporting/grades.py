@@ -14,12 +14,15 @@ Sources: Chizat, Oyallon and Bach (2019) and Geiger et al. (2020) for c; Malladi
 require linearisation and fixed features.
 """
 
+import math
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy.stats
 
-from lsa_jax.reporting.claims import FEWEST_EXAMPLES
+from lsa_jax.reporting.claims import FEWEST_EXAMPLES, FITTED, SINGLE_PRECISION, above_chance
 from lsa_jax.reporting.report import Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, ends, needed, variance
@@ -27,13 +30,16 @@ from lsa_jax.reporting.statistics import minus, score, value
 
 # Cut-offs of c: below the first a network follows its linearisation, above the second it does not.
 FOLLOWS, LEAVES = 0.1, 0.5
-# Differences of scores below this many points count as none where the test set can show that.
-MARGIN = 2.0
+# Differences of scores below this many points count as none where the test set can show that. On
+# fewer examples the margin is wider, up to the second; beyond it they are too few to tell.
+MARGIN, WIDEST = 2.0, 5.0
 FIXED = ("ntk_infinite", "ntk_finite")
 
 # Planned spread: share of test examples that two learners decide differently, and the standard
 # deviation of a difference over seeds, in points.
 _DISCORDANT, _SEED_SD = 0.05, 0.5
+# Squared half-width of the planned 90 % interval, in points, on one test example.
+_SPREAD = float(100 * scipy.stats.norm.isf(2 * TAIL)) ** 2 * _DISCORDANT
 
 Word = Literal["follows", "between", "leaves", "above", "equal", "below", "undecided"]
 
@@ -65,62 +71,32 @@ class Grade(NamedTuple):
     @property
     def text(self) -> str:
         """The grade, in words."""
-        return _GRADES[self.question][self.words]
+        if self.question == "dynamics":
+            return _DYNAMICS[self.words[0]]
+        better, worse = _ABOVE_OR_BELOW[self.question]
+        by_margin = ", by less than the margin" * (len(self.words) > 1)
+        ends = {"above": better + by_margin, "below": worse + by_margin, "equal": "no difference"}
+        return next((text for word, text in ends.items() if word in self.words), "undecided")
+
+    def interval(self, unit: str = "") -> str:
+        """The number with its interval, in words."""
+        form = "+.1f" if self.unit else ".2f"
+        known = f" ({self.low:{form}} to {self.high:{form}})" * bool(np.isfinite(self.low))
+        return f"{self.number:{form}}{unit}{known}"
 
     def __str__(self) -> str:
-        form = "+.1f" if self.unit else ".2f"
-        numbers = f"{self.number:{form}}{self.unit}"
-        if np.isfinite(self.low):
-            numbers += f" ({self.low:{form}} to {self.high:{form}})"
-        return f"{self.question:<9} {self.measured}: {numbers}: {self.text}"
+        return f"{self.question:<9} {self.measured}: {self.interval(self.unit)}: {self.text}"
 
 
-_DIFFERENCES = {
-    ("above",): "{better}",
-    ("above", "equal"): "{better}, by less than the margin",
-    ("equal",): "no difference",
-    ("equal", "below"): "{worse}, by less than the margin",
-    ("below",): "{worse}",
-    ("undecided",): "undecided",
+_DYNAMICS = {
+    "follows": "follows its linearisation",
+    "between": "follows its linearisation in part",
+    "leaves": "does not follow its linearisation",
+    "undecided": "undecided",
 }
-
-
-def _differences(better: str, worse: str) -> dict[tuple[str, ...], str]:
-    return {k: v.format(better=better, worse=worse) for k, v in _DIFFERENCES.items()}
-
-
-_GRADES: dict[str, dict[tuple[str, ...], str]] = {
-    "dynamics": {
-        ("follows",): "follows its linearisation",
-        ("between",): "follows its linearisation in part",
-        ("leaves",): "does not follow its linearisation",
-        ("undecided",): "undecided",
-    },
-    "features": _differences("better", "worse"),
-    "gain": _differences("the network is ahead", "the network is behind"),
-}
-
-
-# Clauses of the sentence for a combination that has no word.
-_CLAUSES: dict[str, dict[str, str]] = {
-    "dynamics": {
-        "follows": "the network follows its linearisation",
-        "between": "the network follows its linearisation in part",
-        "leaves": "the network leaves its linearisation",
-        "undecided": "how far it follows its linearisation is undecided",
-    },
-    "features": {
-        "above": "its kernel is better after training",
-        "equal": "its kernel is as good after training as before",
-        "below": "its kernel is worse after training",
-        "undecided": "whether its kernel is better after training is undecided",
-    },
-    "gain": {
-        "above": "it is ahead of its best fixed kernel",
-        "equal": "it is level with its best fixed kernel",
-        "below": "it is behind its best fixed kernel",
-        "undecided": "whether it is ahead of its best fixed kernel is undecided",
-    },
+_ABOVE_OR_BELOW = {
+    "features": ("better", "worse"),
+    "gain": ("the network is ahead", "the network is behind"),
 }
 
 
@@ -145,24 +121,14 @@ class Answer(NamedTuple):
         return "\n".join([*lines, *(f"          {note}" for note in self.notes)])
 
     @property
-    def sentence(self) -> str:
-        """The word and the numbers, in one line."""
-        numbers = [f"{g.measured} {g.number:+.1f}{g.unit}" for g in self.grades if g.unit]
-        numbers = [f"c = {g.number:.2f}" for g in self.grades if not g.unit] + numbers
-        return ": ".join(filter(None, (self.word, "; ".join(numbers))))
-
-    @property
     def claims(self) -> list[Row]:
         """The three questions as rows of a report."""
-        stated = {
-            "dynamics": f"lazy below {FOLLOWS:g}, rich above {LEAVES:g}",
-            "features": f"lazy within {self.margin:.2g}, rich above 0",
-            "gain": f"lazy within {self.margin:.2g}, rich above 0",
-        }
+        margin = f"lazy within {self.margin:.2g}, rich above 0"
+        stated = {"dynamics": f"lazy below {FOLLOWS:g}, rich above {LEAVES:g}"}
         return [
             Row(
                 f"{g.question}: {g.measured}, {g.text}",
-                stated[g.question],
+                stated.get(g.question, margin),
                 round(g.number, 4),
                 None,
                 "undecided" if g.words == ("undecided",) else "measured",
@@ -184,42 +150,82 @@ WORDS: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = (
 )
 
 
-def grade(
-    runs: Runs, *, learned: str = "", unfitted: str = "", more_examples: bool = False
-) -> Answer:
+def grade(runs: Runs, *, more_examples: bool = False) -> Answer:
     """Returns the answer for one task.
 
     Args:
         runs: one row a learner and seed: `learner` ("network", "ntk_trained", "ntk_finite" and
-            perhaps "ntk_infinite"), `seed`, `test_accuracy` or `test_r2`, `num_test`; of networks
-            `linearization_error` (c), where it was measured; of kernels, where it is known,
-            `left_out` (error on training examples that are left out one at a time), by which the
-            best fixed kernel is chosen.
-        learned: why the network counts as one that learned nothing; "" where it learned.
-        unfitted: why the network has not fitted its training set; "" where it has.
+            perhaps "ntk_infinite"), `seed`, `test_accuracy` or `test_r2`, `num_test`, `chance` or
+            `num_classes`; of networks `train_accuracy` or `train_r2`, and `linearization_error`
+            (c), where it was measured; of kernels, where it is known, `left_out` (error on training
+            examples that are left out one at a time), by which the best fixed kernel is chosen.
         more_examples: whether there are examples that were not tested on.
     """
     best, label = best_fixed(runs)
     gain = minus(score(learner="network"), score(learner=best))(runs)
     features = minus(score(learner="ntk_trained"), score(learner="ntk_finite"))(runs)
-    margin, grades = planned_margin(len(gain.values), gain.count or 1), []
-    if unmet := _unmet(runs, (gain, features)):
-        return Answer(f"undecided: {unmet}", (), margin)
+    seeds, count = len(gain.values), gain.count or 1
+    margin, grades = planned_margin(seeds, count), []
     if "linearization_error" in runs.finished:
         measured = value("linearization_error", learner="network", bounds=(0.0, np.inf))(runs)
         grades += [_dynamics(measured)] if len(measured.values) else []
+    if unmet := _unmet(runs, (gain, features)):
+        return Answer(f"undecided: {unmet}", tuple(grades), margin)
     grades += [
         _difference("features", "NTK after training minus NTK at the start", features, margin,
                     more_examples),
         _difference("gain", f"network minus {label}", gain, margin, more_examples),
     ]  # fmt: skip
-    word = f"undecided: {learned}" if learned else _word(grades, bool(unfitted))
+    nothing, unfitted = _learned_nothing(runs), _unfitted(runs)
+    word = f"undecided: {nothing}" if nothing else _word(grades, bool(unfitted))
     notes = [unfitted] if unfitted else []
-    if len(gain.values) == 1:
+    if seeds == 1:
         notes.append("one seed: other seeds may differ")
-    if margin > MARGIN:
-        notes.append(f"differences within {margin:.2g} points count as none on so few examples")
+    if margin > WIDEST:
+        notes.append(f"{count:,} test examples are too few to show that there is no difference: "
+                     f"about {_would_do(WIDEST, seeds)} would do")  # fmt: skip
+    elif margin > MARGIN:
+        fewer = f"within {MARGIN:g} on about {_would_do(MARGIN, seeds)}"
+        notes.append(f"differences within {margin:.2g} points count as none on {count:,} test "
+                     f"examples; {fewer}")  # fmt: skip
     return Answer(word, tuple(grades), margin, tuple(notes))
+
+
+def _learned_nothing(runs: Runs) -> str:
+    """Returns why a network counts as one that learned nothing; "" where it learned."""
+    networks = runs.where(learner="network")
+    if "test_r2" not in networks.finished:
+        found = above_chance("", learner="network").unmet(runs)
+    else:
+        mean = float(networks.finished["test_r2"].mean())
+        found = "" if mean > 0 else f"R^2 of {mean:.3f}, where the mean target has 0"
+    return found and f"the network learned nothing: {found}"
+
+
+def _unfitted(runs: Runs) -> str:
+    """Returns why a network has not fitted its training set; "" where it has."""
+    rows = runs.where(learner="network").finished
+    column, name = ("train_r2", "R^2") if "train_r2" in rows else ("train_accuracy", "accuracy")
+    least = float(rows.reindex(columns=[column])[column].astype(float).min(skipna=False))
+    if least >= FITTED - SINGLE_PRECISION:
+        return ""
+    return f"training {name} of {least:.3f}, {FITTED:g} needed: longer training may change this"
+
+
+def answers(parts: Iterable[tuple[dict[str, object], Runs]]) -> pd.DataFrame:
+    """Returns a row for each setting of a sweep: its cells, its grades, and the word.
+
+    Args:
+        parts: cells that name the setting, and its runs. Settings without a grade are left out.
+    """
+    rows = []
+    for cells, runs in parts:
+        answer = grade(runs)
+        named = {"dynamics": "c"} | {name: f"{name} (points)" for name in _ABOVE_OR_BELOW}
+        graded = {named[g.question]: f"{g.interval()}: {g.text}" for g in answer.grades}
+        if graded:
+            rows.append(cells | graded | {"answer": answer.word.partition(":")[0]})
+    return pd.DataFrame(rows).fillna("")
 
 
 def _unmet(runs: Runs, samples: tuple[Sample, ...]) -> str:
@@ -258,10 +264,22 @@ def planned_margin(seeds: int, examples: int) -> float:
 
     2 points where the planned half-width of the 90 % interval is below 1, else twice that width.
     """
-    normal = scipy.stats.norm.isf(2 * TAIL)
-    of_seeds = _SEED_SD * scipy.stats.t.isf(2 * TAIL, seeds - 1) / seeds**0.5 if seeds > 1 else 0.0
-    half = float(np.hypot(of_seeds, 100 * normal * (_DISCORDANT / examples) ** 0.5))
+    half = float(np.hypot(_half_of_seeds(seeds), (_SPREAD / examples) ** 0.5))
     return MARGIN if half < MARGIN / 2 else 2 * half
+
+
+def _would_do(margin: float, seeds: int) -> str:
+    """Returns the fewest test examples, or of seeds that are too few also seeds, for a margin."""
+    rest = (margin / 2) ** 2 - _half_of_seeds(seeds) ** 2
+    if rest <= 0:
+        return f"{_would_do(margin, seeds + 1)} and {seeds + 1} seeds"
+    return f"{math.ceil(_SPREAD / rest):,}"
+
+
+def _half_of_seeds(seeds: int) -> float:
+    if seeds < 2:
+        return 0.0
+    return float(_SEED_SD * scipy.stats.t.isf(2 * TAIL, seeds - 1) / seeds**0.5)
 
 
 def _dynamics(errors: Sample) -> Grade:
@@ -290,27 +308,21 @@ def _difference(
     low, high = ends(sample)
     near, far = ends(sample, 2 * TAIL)
     words: list[Word] = ["above"] if low > 0 else []
-    words += ["equal"] if -margin < near and far < margin else []
+    words += ["equal"] if -margin < near and far < margin <= WIDEST else []
     words += ["below"] if high < 0 else []
-    advice = "" if words else _advice(question, sample, number, (low, high), margin, more_examples)
+    advice = "" if words else _advice(question, sample, margin, more_examples)
     return Grade(
         question, measured, number, low, high, tuple(words) or ("undecided",), " points", advice
     )
 
 
-def _advice(
-    question: str,
-    sample: Sample,
-    number: float,
-    limits: tuple[float, float],
-    margin: float,
-    more_examples: bool,
-) -> str:
+def _advice(question: str, sample: Sample, margin: float, more_examples: bool) -> str:
     """Returns the limits that are shown, and the cheapest way to decide that exists."""
+    number, (low, high) = float(sample.values.mean()), ends(sample)
     ups, downs = {"features": ("improvement", "loss"), "gain": ("gain", "loss")}[question]
-    if not np.isfinite(limits[0]):
+    if not np.isfinite(low):
         return "one seed and no test examples kept: 2 seeds or more"
-    shown = f"no {ups} above {limits[1]:.1f} points and no {downs} above {-limits[0]:.1f}"
+    shown = f"no {ups} above {high:.1f} points and no {downs} above {-low:.1f}"
     found = variance(sample)
     of_seeds = found.of_seeds / len(sample.values)
     if found.of_examples > of_seeds and more_examples:
@@ -318,7 +330,7 @@ def _advice(
     if found.of_examples > of_seeds:
         return f"{shown}; all examples there are were tested on, so more seeds help little"
     fixed = scipy.stats.norm.isf(TAIL) * found.of_examples**0.5
-    distance = max(abs(number), margin - abs(number))
+    distance = max(abs(number), (margin - abs(number)) * (margin <= WIDEST))
     if fixed < distance:
         alone = sample._replace(examples=None, error=found.of_examples**0.5)
         return f"{shown}; it would take {needed(alone, distance)}"
@@ -335,15 +347,13 @@ def _fits(one: Grade, wanted: tuple[str, ...]) -> bool:
 
 def _word(grades: list[Grade], unfitted: bool) -> str:
     """Returns the word of `WORDS`, or a sentence with the words that are left and the grades."""
-    said = {g.question: _CLAUSES[g.question][g.words[0]] for g in grades}
     left = [word for word, wanted in WORDS if len(grades) == 3 and all(map(_fits, grades, wanted))]
-    unknown = [one.question for one in grades if one.words == ("undecided",)]
+    unknown = any(one.words == ("undecided",) for one in grades)
     if left and not unknown and not (unfitted and left[0].startswith("lazy")):
         return left[0]
-    dynamics = said.get("dynamics", "c was not measured")
-    reasons = f"{dynamics}, {said['features']}, and {said['gain']}"
-    if unfitted:
-        reasons += ", but it has not fitted its training set"
+    reasons = [] if len(grades) == 3 else ["c was not measured"]
+    reasons += [f"{one.question} ({one.text})" for one in grades]
+    reasons += ["the training set is not fitted"] * unfitted
     pure = [word for word in left if word in ("rich", "lazy")]
     verdict = f"{' or '.join(pure)} is possible" if pure else "neither lazy nor rich"
-    return f"{verdict}: {reasons}"
+    return f"{verdict}: {', '.join(reasons)}"

@@ -121,3 +121,20 @@ def test_a_subset_has_all_classes_alike():
     few = subset(jax.random.key(0), task, 30)
     np.testing.assert_array_equal(few.train.targets.sum(0), [20, 10])
     assert isinstance(few.train, Dataset) and subset(jax.random.key(0), task, 90) is task
+
+
+@pytest.mark.parametrize(
+    ("inputs", "size"),
+    [
+        (np.ones((8, 3)), None),
+        (np.eye(8)[:, :5], None),
+        (np.arange(24).reshape(8, 3), None),  # tokens
+        (100.0 * np.ones((8, 3)), "100"),
+        (np.full((8, 3), -0.01), "0.01"),
+        (np.full((8, 2, 2, 1), 200, np.uint8), "200"),
+        (np.zeros((8, 3)), None),
+    ],
+)
+def test_inputs_far_from_unit_scale_are_to_be_divided_by_their_size(inputs, size):
+    hint = make_task(inputs, LABELS).scale_hint
+    assert (f"divide them by {size}," in hint) if size else hint == ""

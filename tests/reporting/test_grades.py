@@ -1,17 +1,27 @@
 """Lazy, rich and the words between, on made-up results whose right answer is known."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.reporting.grades import MARGIN, best_fixed, grade, planned_margin
+from lsa_jax.reporting.grades import (
+    MARGIN,
+    WIDEST,
+    WORDS,
+    answers,
+    best_fixed,
+    grade,
+    planned_margin,
+)
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
 
 EXAMPLES = 5000
 
 
-def made_up(c, accuracies, *, seeds=3, examples=EXAMPLES, spread=0.004, left_out=None):
+def made_up(c, accuracies, *, seeds=3, examples=EXAMPLES, spread=0.004, left_out=None, fit=1.0):
     """Runs with these true accuracies, whose errors are shared as far as possible."""
     draw = np.random.default_rng(0)
     difficulty = draw.uniform(size=examples)
@@ -23,6 +33,7 @@ def made_up(c, accuracies, *, seeds=3, examples=EXAMPLES, spread=0.004, left_out
             row |= {"test_accuracy": right.mean(), "num_test": examples, "num_classes": 10}
             row["left_out"] = (left_out or {}).get(learner, np.nan)
             if learner == "network":
+                row["train_accuracy"] = fit
                 row["linearization_error"] = c * (1 + 0.02 * draw.normal())
             rows.append(row)
             kept[row["id"]] = Outcomes(right, "test")
@@ -83,10 +94,9 @@ def test_an_undecided_answer_names_the_words_that_are_left(c, accuracies, possib
 
 
 def test_a_network_that_learned_nothing_or_did_not_fit_has_no_such_word():
-    lazy = made_up(0.05, learners(0.9, 0.9, 0.9))
-    assert grade(lazy, unfitted="training accuracy of 0.8").word != "lazy"
-    rich = made_up(0.8, learners(0.95, 0.94, 0.85))
-    assert grade(rich, learned="the network learned nothing").word.startswith("undecided")
+    assert grade(made_up(0.05, learners(0.9, 0.9, 0.9))).word == "lazy"
+    assert grade(made_up(0.05, learners(0.9, 0.9, 0.9), fit=0.98)).word != "lazy"
+    assert grade(made_up(0.8, learners(0.101, 0.94, 0.05))).word.startswith("undecided")
 
 
 def test_few_seeds_and_examples_leave_it_undecided_with_limits_and_advice():
@@ -120,7 +130,8 @@ def test_r2_of_real_targets_is_compared_by_squared_errors():
             errors = np.abs(size * draw.normal(size=400)).astype(np.float16)
             row = {"id": f"{learner}{seed}", "learner": learner, "seed": seed, "num_test": 400}
             row |= {"test_r2": 1 - np.mean(errors.astype(float) ** 2)}
-            row |= {"linearization_error": 0.9} if learner == "network" else {}
+            if learner == "network":
+                row |= {"linearization_error": 0.9, "train_r2": 1.0}
             rows.append(row)
             kept[row["id"]] = Outcomes(errors, "test")
     answer = grade(Runs.of([], pd.DataFrame(rows), kept))
@@ -133,3 +144,20 @@ def test_the_margin_is_two_points_where_the_planned_interval_allows_it():
     assert planned_margin(3, 300) > 2 * MARGIN * 0.8
     margins = [planned_margin(3, n) for n in (100, 300, 1000)]
     assert margins == sorted(margins, reverse=True)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_too_few_examples_show_no_absence_of_a_difference_and_how_many_would_is_named(seeds):
+    few = made_up(0.05, learners(0.9, 0.9, 0.9), examples=100, seeds=seeds, spread=0.02)
+    answer = grade(few)
+    assert answer.word not in dict(WORDS)
+    assert not any("equal" in one.words for one in answer.grades)
+    (found,) = re.findall(r"about ([\d,]+) would do", str(answer))
+    number = int(found.replace(",", ""))
+    assert planned_margin(seeds, number) <= WIDEST < planned_margin(seeds, number - 1)
+
+
+def test_what_misses_kernels_has_its_dynamics_alone():
+    table = answers([({"noise": 1}, made_up(0.8, {"network": 0.9}))])
+    assert table.to_dict("records")[0].keys() == {"noise", "c", "answer"}
+    assert answers([({}, made_up(0.8, {"ntk_finite": 0.9}))]).empty

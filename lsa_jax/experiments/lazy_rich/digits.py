@@ -156,7 +156,7 @@ def train(
     *,
     output_scale: float | None,
     measures: tuple[str, ...],
-) -> list[Outcome]:
+) -> tuple[Any, list[Outcome]]:
     """Trains the network of a group at every point at once, and measures it.
 
     Args:
@@ -168,6 +168,9 @@ def train(
         output_scale: alpha, which trains alpha (f - f_0), see `models.scaled`; infinite for the
             linearisation, None trains f.
         measures: of the network, see `training.measures`.
+
+    Returns:
+        The network's trained parameters, with an axis of points, and the outcomes.
     """
     config = group[0].config
     model, frozen = (network := build(config)), ()
@@ -181,7 +184,7 @@ def train(
         "rate": jnp.asarray(rates, jnp.float32),
     }
     test = source(config, TEST, task.test)
-    _, history = training.train(
+    params, history = training.train(
         jnp.stack([run_key(point.config) for point in group]),
         model,
         source(config, TRAIN, task.train),
@@ -195,7 +198,8 @@ def train(
         checkpoints=training.Checkpoints(directory, max(1, config.epochs // 4)),
         progress=progress,
     )
-    return with_test([outcome_of(history, replica) for replica in range(len(group))], task.test)
+    outcomes = [outcome_of(history, replica) for replica in range(len(group))]
+    return measuring.network(params), with_test(outcomes, task.test)
 
 
 def outcome_of(history: training.History, replica: int) -> Outcome:

@@ -64,16 +64,21 @@ class _WindowPool(Layer):
         check_windows(type(self).__name__, self.window, self.strides, self.padding)
 
     def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q c"]:
-        """Returns one mean a window and channel.
+        """Returns one number a window and channel.
 
         Raises:
             InputError: inputs are not images, or no window fits into them.
         """
         check_fits(type(self).__name__, x, self.window, self.padding)
-        return nn.avg_pool(x, self.window, self.strides, self.padding)
+        if isinstance(self, MaxPool):
+            return nn.max_pool(x, self.window, self.strides, self.padding)
+        mean = nn.avg_pool(x, self.window, self.strides, self.padding)
+        return prod(self.window) * mean if isinstance(self, SumPool) else mean
 
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
+        """Returns one step; None of maxima."""
+        if isinstance(self, MaxPool):
+            return None
         windows = Windows(self.window, self.strides, self.padding)
         return (steps.Pool(windows, total=isinstance(self, SumPool)),)
 
@@ -87,30 +92,10 @@ class AvgPool(_WindowPool):
 class SumPool(_WindowPool):
     """Adds over windows of an image; see `Conv` for `window`, `strides`, `padding`."""
 
-    def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q c"]:
-        """Returns one sum a window and channel.
-
-        Raises:
-            InputError: inputs are not images, or no window fits into them.
-        """
-        return prod(self.window) * super().finite(x, module)
-
 
 @dataclass(frozen=True)
 class MaxPool(_WindowPool):
-    """The largest number in each window of an image; see `Conv` for the attributes.
+    """The largest number in each window of an image; see `Conv`. Padding does not count.
 
     Its kernel at infinite width has no formula: `models.sampled_kernel` estimates it.
     """
-
-    def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q c"]:
-        """Returns one maximum a window and channel; padding does not count.
-
-        Raises:
-            InputError: inputs are not images, or no window fits into them.
-        """
-        check_fits(type(self).__name__, x, self.window, self.padding)
-        return nn.max_pool(x, self.window, self.strides, self.padding)
-
-    def infinite(self, parameterization: str) -> None:
-        """Returns None."""

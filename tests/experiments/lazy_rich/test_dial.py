@@ -69,7 +69,10 @@ def test_the_dial_trains_networks_at_their_scale_and_linearisations_at_infinity(
 
     def train(group, task, rates, directory, progress, **options):
         given.append((len(group), rates, *options.values()))
-        return [Outcome({"weight_movement/a": 1.0, "weight_movement/b": 4.0}, []) for _ in group]
+        starts = [digits.initial(p.config, digits.build(p.config), task) for p in group]
+        params = jax.tree.map(lambda *leaves: np.stack(leaves), *starts)
+        moved = Outcome({"weight_movement/a": 1.0, "weight_movement/b": 4.0}, [])
+        return params, [moved] * len(group)
 
     monkeypatch.setattr(digits, "train", train)
     own = (("network", 1), ("network", 2), ("linearized", 1))
@@ -105,7 +108,52 @@ def test_the_exact_regression_has_the_kernel_of_the_network_s_jacobians(tmp_path
     np.testing.assert_array_equal(outcome.outcomes.values, right)
     classes = np.asarray(task.test.targets).sum(axis=0)
     expected = {"test_accuracy": right.mean(), "num_test": 12, "chance": classes.max() / 12}
-    assert outcome.metrics == pytest.approx(expected)
+    assert outcome.metrics.pop("left_out") > 0
+    assert outcome.metrics == pytest.approx(expected | {"ridge": 0.3})
+
+
+def test_kernels_after_training_follow_their_networks_and_c_is_of_both_ends(tmp_path, monkeypatch):
+    kept, train = [], digits.train
+
+    def watched(*given, **options):
+        kept.append(train(*given, **options))
+        return kept[-1]
+
+    monkeypatch.setattr(digits, "train", watched)
+    names = ("network", "ntk_trained")
+    sweep = [{"learner": n, "output_scale": 2.0, "seed": seed} for n in names for seed in (1, 2)]
+    fields = {"ridge": None, "epochs": 3, "rates.standard": 0.5, "measures": ()}
+    config = set_fields(SETTINGS.default_config(), SMALL | fields)
+    points = make_points(config, sweep, lambda config: None)
+    data = dial.EXPERIMENT.load(points, None)
+    (group,) = dial.EXPERIMENT.groups(points)
+    found, fractions = {}, []
+    for point, outcome in zip(
+        group, dial.run(group, data, tmp_path, fractions.append), strict=True
+    ):
+        found[point.config.learner, point.config.seed] = outcome
+    assert fractions == sorted(fractions) and fractions[-1] == 1
+    config, ((params, _),) = points[1].config, kept
+    task, own = digits.task_of(points[1], data), jax.tree.map(lambda leaf: leaf[1], params)
+    model, start = digits.build(config), digits.initial(config, digits.build(config), task)
+    x, test = (digits.whole(config, which, task[which]).inputs for which in (0, 1))
+    before, linear = jax.jvp(
+        lambda p: model.apply(p, test), (start,), (jax.tree.map(jnp.subtract, own, start),)
+    )
+    change = model.apply(own, test) - before
+    missed, change = (a - a.mean(1, keepdims=True) for a in (change - linear, change))
+    c = found["network", 2].metrics["linearization_error"]
+    assert c == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(change), rel=1e-3) and c > 0
+    gram, cross = (kernels.empirical_ntk(model.apply, own, *pair) for pair in ((x,), (test, x)))
+    targets = np.asarray(task.train.targets)
+    ridge = kernels.leave_one_out_ridge(gram, targets, [10.0**power for power in range(-6, 2)])
+    right = kernels.regress(gram, targets, cross, ridge=ridge).predictions.argmax(axis=1)
+    trained = found["ntk_trained", 2]
+    assert trained.metrics["ridge"] == ridge
+    np.testing.assert_array_equal(
+        trained.outcomes.values, right == np.asarray(task.test.targets).argmax(axis=1)
+    )
+    assert trained.outcomes.test == found["network", 2].outcomes.test
 
 
 def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path, monkeypatch):
@@ -114,7 +162,7 @@ def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path, monkey
     def train(group, task, rates, directory, progress, **options):
         given.append((rates, *options.values()))
         lost = Outcome({}, [{"epoch": 1}], "failed", "too fast")
-        return [Outcome({"train_loss": 0.5}, []), lost, Outcome({"train_loss": 0.25}, [])]
+        return None, [Outcome({"train_loss": 0.5}, []), lost, Outcome({"train_loss": 0.25}, [])]
 
     monkeypatch.setattr(digits, "train", train)
     sweep = [{"learning_rate": rate, "seed": 0} for rate in (0.02, 1e30, 0.1)]

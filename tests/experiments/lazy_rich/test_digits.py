@@ -112,7 +112,7 @@ def trained(read, tmp_path_factory):
             lambda fraction: None,
             output_scale=scale,
             measures=("weight_movement",) if scale != np.inf else (),
-        )
+        )[1]
         for scale in (0.5, 1e3, np.inf)
     }
 
@@ -130,7 +130,7 @@ def test_at_a_large_scale_a_network_is_its_linearisation(trained):
 def test_points_of_a_group_have_their_own_rate_seed_and_answers(trained, read, tmp_path):
     point, progress = point_of(seed=4, epochs=3, schedule="constant"), []
     options = {"output_scale": 0.5, "measures": ()}
-    (alone,) = digits.train([point], read, [0.1], tmp_path, progress.append, **options)
+    _, (alone,) = digits.train([point], read, [0.1], tmp_path, progress.append, **options)
     first, second = trained[0.5]
     for name, value in alone.metrics.items():
         assert second.metrics[name] == pytest.approx(value, rel=1e-4)

@@ -124,7 +124,7 @@ def test_the_threshold_of_the_sparse_signals_filter_follows_behind_it():
 
 def made_up(targets, is_regression, network=None):
     data = Dataset(np.ones((len(targets), 2), np.float32), targets)
-    return tasks.PaperTask(data, data, is_regression, network, None, None, None, 4)
+    return tasks.PaperTask(data, data, network, None, None, None, 4, is_regression)
 
 
 def test_scores_are_accuracies_or_variance_explained():

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from small_noise_curves import configure, make_small, run
 
-from lsa_jax import backend, parallel
+from lsa_jax import backend, kernels, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, tasks
 from lsa_jax.experiments.lsa.noise_curves.experiment import EXPERIMENT
@@ -135,6 +135,26 @@ def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
     assert second.metrics == first.metrics and second.history == first.history
     assert first.timings["matrix_seconds"] > 0 and second.timings["matrix_seconds"] is None
     assert [file.stat().st_mtime_ns for file in matrices] == before
+
+
+def test_of_several_ridges_left_out_errors_choose(tmp_path):
+    ridges = (1e-6, 1e-2, 1e2)
+    fields = {"ntk_infinite.ridge": ridges}
+    (point,) = points = make_small([{"learner": "ntk_infinite", "noise": 1.0}], **fields)
+    (found,) = run(points, tmp_path).values()
+    task = tasks.task_of(point, EXPERIMENT.load(points, None))
+    kernel = experiment.build_model(point.config, "ntk_infinite", 10).kernel
+    x, targets = tasks.composed(point, task, tasks.TRAIN, np.arange(24))
+    gram, targets = np.asarray(kernel(x), float), np.asarray(targets)
+    best = kernels.leave_one_out_ridge(gram, targets, ridges)
+    assert found.metrics["ridge"] == best
+    wrong = []
+    for left in range(24):
+        rest = np.arange(24) != left
+        shift = float(best * gram.diagonal().mean() / gram.diagonal()[rest].mean())
+        fit = kernels.regress(gram[rest][:, rest], targets[rest], gram[~rest][:, rest], ridge=shift)
+        wrong.append((fit.predictions - targets[~rest]) ** 2)
+    assert found.metrics["left_out"] == pytest.approx(np.mean(wrong), rel=1e-3)
 
 
 def test_iterations_on_half_a_matrix_and_centres_of_a_stream_are_the_factorisation(

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.lsa.noise_curves.report import lazy_or_rich, make_report
+from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.reporting.grades import grade
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 
@@ -27,7 +28,7 @@ def table_of(accuracy, *, c=0.8, seeds=3, num_test=10_000, spread=1e-6):
 
 def judged(table, planned=None):
     planned = table[["learner", "seed"]].to_dict("records") if planned is None else planned
-    return lazy_or_rich(Runs.of(planned, table))
+    return grade(Runs.of(planned, table))
 
 
 def accuracies(network, trained, fixed=0.7):
@@ -46,17 +47,6 @@ def accuracies(network, trained, fixed=0.7):
 )
 def test_the_answer_is_that_of_the_grades(c, network, trained, word):
     assert judged(table_of(accuracies(network, trained), c=c, num_test=10**7)).word == word
-
-
-def test_the_kernel_at_the_start_is_taken_at_its_best_ridge():
-    """85 % at ridge 1e-3, and 90 % at its best one, as the network and its kernel have."""
-    table = table_of(accuracies(0.9, 0.9, 0.85), num_test=2000).assign(ridge=1e-3)
-    table = table[table["learner"] != "ntk_infinite"]
-    assert judged(table).word == "rich"
-    start = table["learner"] == "ntk_finite"
-    others = table[start].assign(ridge=1e-1, test_accuracy=0.9 + 1e-4 * table["seed"])
-    worse = table[start].assign(ridge=10.0, test_accuracy=0.6)
-    assert judged(pd.concat([table, others, worse])).word != "rich"
 
 
 def test_where_all_are_alike_or_noise_nothing_is_rich():
@@ -84,7 +74,7 @@ def test_missing_runs_decide_nothing(learner, seeds):
     planned = table[["learner", "seed"]].to_dict("records")
     gone = (table["learner"] == learner) & (table["seed"] < seeds)
     found = judged(table[~gone], planned)
-    assert found.word.startswith("undecided") and learner in found.sentence
+    assert found.word.startswith("undecided") and learner in found.word
     # The feature machine decides nothing.
     assert judged(table[table["learner"] != "rfm"], planned).word == "rich"
 
@@ -117,3 +107,33 @@ def test_the_verdict_is_at_the_largest_number_of_examples_of_the_sweep(tmp_path)
         failed = whole.assign(status=whole["status"].mask(lost, "failed"))
         assert word(failed).startswith("undecided")
     assert word(whole[largest | ~fixed]) == "rich"
+
+
+def test_noise_curves_grade_each_level_by_the_kernels_of_the_network_s_width(tmp_path):
+    fields = {"sweep.learner": LEARNERS, "sweep.noise": (0.0, 1.0), "sweep.seed": (0, 1, 2)}
+    config = set_fields(SETTINGS.default_config(), fields | {"sweep.ntk_width_factor": (1, 4)})
+    data = {name: config.data[name] for name in ("placement", "image_size", "background_size")}
+    lazy, rich = accuracies(0.7, 0.7), accuracies(0.9, 0.9)
+    levels = [
+        table_of(own, c=c, num_test=10**7).assign(noise=noise, width_factor=1, **data)
+        for noise, own, c in ((0.0, lazy, 0.03), (1.0, rich, 0.8))
+    ]
+    wide = [own[own["learner"] == "ntk_finite"] for own in levels]
+    wide = [own.assign(width_factor=4, test_accuracy=0.99) for own in wide]
+    table = pd.concat(levels + wide, ignore_index=True).assign(state=None)
+    table["id"] = table.index.astype(str)
+
+    def graded(table):
+        report = make_report(config, table, tmp_path)
+        found = dict(report.tables).get("Lazy or rich")
+        return report.notes, found
+
+    notes, found = graded(table)
+    assert list(found["noise"]) == [0.0, 1.0] and list(found["answer"]) == ["lazy", "rich"]
+    assert found["c"][1].startswith("0.81 (") and "+20.0 (" in found["gain (points)"][1]
+    assert not any("batch_stats" in note for note in notes)
+    network = table["learner"] == "network"
+    notes, found = graded(table[network].assign(state="batch_stats"))
+    assert any("batch_stats" in note for note in notes)
+    assert (found["answer"] == "undecided").all() and "features (points)" not in found
+    assert graded(table[~network])[1] is None

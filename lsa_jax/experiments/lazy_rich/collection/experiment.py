@@ -81,7 +81,8 @@ def _row(found: Diagnosis) -> dict[str, Any]:
         row |= {one.question: one.number, f"{one.question}_grade": one.words[0]}
         row |= {f"{one.question}_low": one.low, f"{one.question}_high": one.high}
     networks = found.rows[found.rows["learner"] == "network"]
-    row["train_score"] = float(networks["train_score"].mean())
+    column = "train_r2" if "train_r2" in networks else "train_accuracy"
+    row["train_score"] = float(networks[column].mean())
     row["notes"] = "; ".join(found.answer.notes)
     return row | found.sizes._asdict()
 

@@ -8,25 +8,28 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 
-from lsa_jax import kernels, training
+from lsa_jax import backend, kernels, training
 from lsa_jax.data.dataset import best_constant_accuracy
+from lsa_jax.diagnosis.runs import RIDGES, Pair, fit_kernel, linearization_error
 from lsa_jax.experiments.lazy_rich import digits
-from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES, SETTINGS
+from lsa_jax.experiments.lazy_rich.dial.settings import BY_SCALE, MEASURES, SETTINGS
 from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, DigitsTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import Claim, above_chance, decide_all, enough, shown
 from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
+from lsa_jax.reporting.grades import answers
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
 from lsa_jax.reporting.write import mean_and_spread
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
@@ -42,21 +45,17 @@ def rate_of(config: Config) -> float:
     return rate / config.width_factor if config.parameterization == "standard" else rate
 
 
-def _solve(config: Config, task: DigitsTask, scratch: Path) -> Outcome:
-    """Fits the exact regression with the finite NTK of the network at its start."""
-    model = digits.build(config)
-    train, test = (
-        digits.whole(config, which, split)
-        for which, split in ((TRAIN, task.train), (TEST, task.test))
-    )
-    kernel = kernels.finite_kernel(model.apply, digits.initial(config, model, task))
+def _solve(config: Config, task: DigitsTask, params: Any) -> Outcome:
+    """Fits the exact regression with the finite NTK of the network at these parameters."""
+    train, test = (digits.whole(config, which, task[which]) for which in (TRAIN, TEST))
+    kernel = kernels.finite_kernel(digits.build(config).apply, params)
     gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
-    scratch.mkdir(parents=True, exist_ok=True)
-    gram_train = gram(train.inputs, path=scratch / "train.npy")
-    gram_test = gram(test.inputs, train.inputs, path=scratch / "test.npy")
-    fit = kernels.regress(gram_train, train.targets, gram_test, ridge=config.ridge)
-    right = np.asarray(training.is_correct(fit.predictions, test.targets)) == 1
-    return Outcome({"test_accuracy": float(right.mean())}, [], outcomes=Outcomes(right))
+    matrices = gram(train.inputs), gram(test.inputs, train.inputs)
+    ridges = RIDGES if config.ridge is None else (config.ridge,)
+    fit = fit_kernel(*matrices, train.targets, ridges)
+    right = np.asarray(training.is_correct(fit.outputs, test.targets)) == 1
+    metrics = {"test_accuracy": float(right.mean()), "ridge": fit.ridge, "left_out": fit.left_out}
+    return Outcome(metrics, [], outcomes=Outcomes(right))
 
 
 def with_means(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -69,27 +68,57 @@ def with_means(metrics: dict[str, Any]) -> dict[str, Any]:
     return metrics | {name: sum(values) / len(values) for name, values in of_layers.items()}
 
 
+def _train(
+    group: list[Point], task: DigitsTask, directory: Path, progress: Progress
+) -> list[Outcome]:
+    """Trains one network, or linearisation, a seed; solves with the networks' kernels after it."""
+    config, places = group[0].config, {point.config.seed: point for point in group}
+    linear, share = config.learner == "linearized", len(places) / len(group)
+    params, trained = digits.train(
+        list(places.values()),
+        task,
+        [rate_of(config)] * len(places),
+        directory,
+        lambda fraction: progress(share * fraction),
+        output_scale=float("inf") if linear else config.output_scale,
+        measures=() if linear else config.measures,  # a linearisation's kernel stays as it is
+    )
+    outcomes, test = [], np.asarray(digits.whole(config, TEST, task.test).inputs)
+    for done, point in enumerate(group):
+        place = list(places).index(point.config.seed)
+        outcome, own = trained[place], jax.tree.map(lambda leaf, at=place: leaf[at], params)
+        if outcome.status == "ok" and point.config.learner == "ntk_trained":
+            outcome = _solve(point.config, task, own)
+            progress(share + (1 - share) * (done + 1) / len(group))
+        elif outcome.status == "ok" and not linear and backend.dry_run() is None:
+            model = digits.build(point.config)
+            pair = Pair(digits.initial(point.config, model, task), own)
+            error = {"linearization_error": linearization_error(model, pair, test, centred=True)}
+            outcome = outcome._replace(metrics=outcome.metrics | error)
+        outcomes.append(outcome)
+    return outcomes
+
+
 def run(
     group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single one exactly."""
     task, config = digits.task_of(group[0], data), group[0].config
     if config.learner == "ntk_finite":
-        outcomes = with_test([_solve(config, task, directory / SCRATCH)], task.test)
+        start = digits.initial(config, digits.build(config), task)
+        outcomes = [_solve(config, task, start)]
     else:
-        rates, linear = [rate_of(point.config) for point in group], config.learner == "linearized"
-        outcomes = digits.train(
-            group,
-            task,
-            rates,
-            directory,
-            progress,
-            output_scale=float("inf") if linear else config.output_scale,
-            measures=() if linear else config.measures,  # a linearisation's kernel stays as it is
-        )
+        outcomes = _train(group, task, directory, progress)
     targets = task.test.targets
     sizes = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
-    return [one._replace(metrics=with_means(one.metrics) | sizes) for one in outcomes]
+    outcomes = [one._replace(metrics=with_means(one.metrics) | sizes) for one in outcomes]
+    return with_test(outcomes, task.test)
+
+
+def varying(config: Config) -> tuple[str, ...]:
+    """Returns the fields in which points of a group may differ: a kernel follows its network."""
+    by_learner = {"ntk_finite": (), "linearized": ("seed",)}
+    return by_learner.get(config.learner, ("learner", "seed"))
 
 
 # --- claims -------------------------------------------------------------------------------------
@@ -214,6 +243,7 @@ def _width_claims(widest: int) -> list[Claim]:
 _COLORS = dict(zip(LABELS, PALETTE, strict=False))
 _PANELS = (
     ("test_accuracy", 100.0, "test accuracy (%)", "linear"),
+    ("linearization_error", 1.0, "c, missed by the linearisation", "linear"),
     ("kernel_distance", 1.0, "kernel distance from the start", "log"),
     ("target_alignment", 1.0, "kernel's alignment with targets", "linear"),
     ("weight_movement", 1.0, "weight movement, mean of layers", "log"),
@@ -230,18 +260,36 @@ def _table(table: pd.DataFrame, dial: str, against: str) -> pd.DataFrame:
     """Returns one row a parameterisation, learner and setting: accuracies and measures."""
     rows = table[table["dial"] == dial]
     keys = ["parameterization", "learner", against]
-    columns = [name for name in ("train_accuracy", "test_accuracy", *MEASURES) if name in rows]
-    shown = rows.assign(**{against: rows[against].where(rows["learner"] == "network", np.inf)})
-    cells = shown.groupby(keys, sort=False)[columns].agg(lambda v: mean_and_spread(v, ".3g"))
+    shown = ("train_accuracy", "test_accuracy", "linearization_error", *MEASURES)
+    columns = [name for name in shown if name in rows]
+    scaled = rows["learner"].isin(BY_SCALE)
+    rows = rows.assign(**{against: rows[against].where(scaled, np.inf)})
+    cells = rows.groupby(keys, sort=False)[columns].agg(lambda v: mean_and_spread(v, ".3g"))
     return cells.reset_index()
+
+
+def _answers(config: Config, runs: Runs) -> pd.DataFrame:
+    """Returns c, features and gain at each output scale; one kernel at the start serves all."""
+    parts = []
+    for name in config.sweep.of_scale:
+        own = runs.where(dial="output_scale", parameterization=name)
+        for alpha in config.sweep.output_scale:
+            planned, finished = (
+                rows[(rows["learner"] == "ntk_finite") | (rows["output_scale"] == alpha)]
+                for rows in own[:2]
+            )
+            at = own._replace(planned=planned, finished=finished)
+            parts.append(({"parameterization": LABELS[name], "output scale": alpha}, at))
+    return answers(parts)
 
 
 def draw(table: pd.DataFrame) -> Any:
     """Draws accuracy and measures against both dials; bands are ± 1 standard deviation."""
-    figure, grid = subplots(2, len(_PANELS), 3.4, 3.3)
+    panels = [panel for panel in _PANELS if panel[0] in table]
+    figure, grid = subplots(2, len(panels), 3.4, 3.3)
     for axes, (dial, against, label) in zip(grid, _DIALS, strict=True):
         rows = table[(table["dial"] == dial) & (table["learner"] == "network")]
-        for axis, (column, factor, words, scale) in zip(axes, _PANELS, strict=True):
+        for axis, (column, factor, words, scale) in zip(axes, panels, strict=True):
             for name, own in rows.groupby("parameterization", sort=False):
                 named = LABELS[name] if dial == "width" else None  # one legend for both rows
                 style = {"color": _COLORS[name], "label": named, "marker": "o", "markersize": 4}
@@ -268,9 +316,11 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of both dials."""
     table = results[results["status"] == "ok"].copy()
     runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, table["id"]))
+    graded = _answers(config, runs) if len(table) else table
     return Report(
         title=config.title,
         tables=[
+            *[("Lazy or rich, by output scale", graded)] * bool(len(graded)),
             ("By output scale, at width factor 1", _table(table, "output_scale", "output_scale")),
             ("By width, at an output scale of 1", _table(table, "width", "width_factor")),
         ],
@@ -289,6 +339,6 @@ EXPERIMENT = Experiment(
     load=load,
     run=run,
     report=make_report,
-    varying=lambda config: () if config.learner == "ntk_finite" else ("seed",),
+    varying=varying,
     in_parts=True,
 )

@@ -13,8 +13,10 @@ from lsa_jax.sweep.fields import (
     product,
 )
 
-# The network; its linearisation at the start, trained likewise; its NTK at the start, exactly.
-LEARNERS = ("network", "linearized", "ntk_finite")
+# The network; its linearisation at the start, trained likewise; its NTK at the start and after
+# training, exactly.
+LEARNERS = ("network", "linearized", "ntk_finite", "ntk_trained")
+BY_SCALE = ("network", "ntk_trained")
 _ALPHA = number(0, above=True)
 _RATE = "rate at factor 1 and an output scale of 1 or more; see rate_of in the experiment"
 
@@ -42,7 +44,11 @@ FIELDS: dict[str, Field] = {
     "rates.ntk": Field(8.0, number(0, above=True), _RATE),
     "rates.standard": Field(0.1, number(0, above=True), _RATE),
     "rates.mup": Field(0.1, number(0, above=True), _RATE),
-    "ridge": Field(1e-3, number(0), "ntk_finite: ridge over the kernel's mean diagonal"),
+    "ridge": Field(
+        1e-3,
+        optional(number(0)),
+        "kernels: ridge over the mean diagonal; None chooses it by leave-one-out errors",
+    ),
     **_MEASURED,
     "kernel_memory": Field(None, optional(number(1e6)), "bytes that a tile of a kernel may take"),
     # The axes of the sweep.
@@ -52,6 +58,7 @@ FIELDS: dict[str, Field] = {
     "sweep.of_scale": Field(
         ("standard", "ntk"), tuple_of(PARAMETERIZATION), "parameterisations of these curves"
     ),
+    "sweep.learner": Field(LEARNERS[:3], tuple_of(one_of(*LEARNERS)), "learners, by output scale"),
     "sweep.width_factor": Field(
         (1, 2, 4, 8), tuple_of(integer(1)), "width factors, at an output scale of 1"
     ),
@@ -74,9 +81,9 @@ def sweep(config: Config) -> list[dict[str, object]]:
         points.extend(product({**own, **sizes, "seed": axes.seed}))
 
     for name in axes.of_scale:
-        add("output_scale", "network", name, scales=axes.output_scale)
-        for learner in LEARNERS[1:]:
-            add("output_scale", learner, name)
+        for learner in axes.learner:
+            scales = axes.output_scale if learner in BY_SCALE else (1.0,)
+            add("output_scale", learner, name, scales=scales)
     for name in axes.of_width:
         add("width", "network", name, widths=axes.width_factor)
     return points

@@ -40,7 +40,7 @@ def run(
     A loss that is not finite is an outcome like others here: the rate is too large.
     """
     config = group[0].config
-    outcomes = digits.train(
+    _, outcomes = digits.train(
         group,
         digits.task_of(group[0], data),
         [point.config.learning_rate for point in group],

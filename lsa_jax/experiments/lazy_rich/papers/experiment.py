@@ -16,10 +16,11 @@ from jaxtyping import Array, Float
 
 from lsa_jax import kernels, training
 from lsa_jax.data.dataset import best_constant_accuracy
+from lsa_jax.diagnosis.runs import fit_kernel
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
-from lsa_jax.experiments.lazy_rich.papers.tasks import POINTS, RIDGE, RUN, PaperTask, stream
+from lsa_jax.experiments.lazy_rich.papers.tasks import POINTS, RUN, PaperTask, stream
 from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.outcomes import Outcomes, of_errors
 from lsa_jax.reporting.samples import binomial_error
@@ -118,16 +119,14 @@ class _Group:
         return self._solve(machine.kernel)
 
     def _solve(self, kernel: Callable[..., Array]) -> Predictions:
-        """Returns predictions of an exact regression, and the ridge by held-out examples."""
+        """Returns predictions of an exact regression, and its ridge."""
         train, test = self._task.train, self._task.test
         gram_train = kernels.gram(kernel, train.inputs)
         if not gram_train.any():
             raise NumericalError("the kernel is 0 on all training examples: no unit is active")
         gram_test = kernels.gram(kernel, test.inputs, train.inputs)
-        targets = _columns(train.targets)
-        key = stream(self._config, RIDGE)
-        ridge = kernels.select_ridge(key, gram_train, targets, self._config.ridge)
-        return kernels.regress(gram_train, targets, gram_test, ridge=ridge).predictions, ridge
+        fit = fit_kernel(gram_train, gram_test, _columns(train.targets), self._config.ridge)
+        return fit.outputs, fit.ridge
 
     def predict(self, learner: str) -> Predictions:
         """Returns a learner's predictions for the test examples, and its ridge if it has one."""

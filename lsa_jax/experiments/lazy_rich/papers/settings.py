@@ -62,8 +62,8 @@ FIELDS: dict[str, Field] = {
     "ridge": Field(
         (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
         tuple_of(number(0, above=True)),
-        "over the kernel's mean diagonal; of several, the best on training examples held out "
-        "of the regression (kernels that learn have seen their labels)",
+        "over the kernel's mean diagonal; of several, by leave-one-out errors (kernels that learn "
+        "have seen the labels)",
     ),
     "rfm.updates": Field(4, _SIZE, "updates of the wide NTK's features"),
     "rfm.points": Field(100, _SIZE, "training examples at which gradients are averaged"),

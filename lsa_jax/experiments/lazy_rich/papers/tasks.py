@@ -33,9 +33,9 @@ from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
 _BATCH = 50
-# Streams of a seed's key: examples, filters, the network's training, examples for ridge, gradients.
+# Streams of a seed's key: examples, filters, the network's training, examples for gradients.
 TRAIN, TEST, FILTERS = range(3)
-RUN, RIDGE, POINTS = range(10, 13)
+RUN, POINTS = 10, 12
 
 
 class WideKernel(NamedTuple):
@@ -51,22 +51,22 @@ class PaperTask(NamedTuple):
     Attributes:
         train: inputs, and targets [n] signs, [n, c] one-hot or [n, c] numbers.
         test: likewise.
-        is_regression: whether targets are numbers.
         network: the paper's.
         wide: the kernel at large width.
         loss: `(outputs, targets) -> [n]`, of the network's training.
         optimizer: of the network's training, from its number of steps.
         epochs: of the network's training.
+        is_regression: whether targets are numbers.
     """
 
     train: Dataset
     test: Dataset
-    is_regression: bool
     network: Model
     wide: WideKernel
     loss: Callable
     optimizer: Callable[[int], optax.GradientTransformation]
     epochs: int
+    is_regression: bool = False
 
 
 def stream(config: Config, place: int) -> Key[Array, ""]:
@@ -139,7 +139,6 @@ def _sparse(config: Config, d: int) -> PaperTask:
     return PaperTask(
         train,
         test,
-        is_regression=False,
         network=patch_cnn(init_scale=sparse.init_scale),
         wide=WideKernel(of_transform, d),
         loss=training.logistic,
@@ -193,7 +192,6 @@ def _figure6(config: Config, data: Any) -> PaperTask:
     return PaperTask(
         train,
         test,
-        is_regression=False,
         network=models.cnn(channels=channels, parameterization="standard"),
         wide=_of_layers(models.cnn(channels=channels), train.inputs.shape[1:]),
         loss=training.softmax_cross_entropy,
@@ -219,7 +217,6 @@ def _table1(config: Config) -> PaperTask:
     return PaperTask(
         train,
         test,
-        is_regression=False,
         network=network,
         wide=_of_layers(network, train.inputs.shape[1:]),
         loss=training.logistic,

@@ -17,6 +17,7 @@ from jaxtyping import Array
 
 from lsa_jax import kernels, processes, training
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.diagnosis import runs
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
@@ -148,11 +149,14 @@ def _regress(
         matrices = gram_train, targets, gram_test
         outputs, solved = _iterate(*matrices, settings, scratch / "solution.npz", progress)
     else:
-        key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RIDGE)
-        ridge = kernels.select_ridge(key, gram_train, targets, settings.ridge)
         rows = np.concatenate([gram_test, gram_train])
-        predictions = kernels.regress(gram_train, targets, rows, ridge=ridge).predictions
-        outputs, solved = np.split(predictions, [len(gram_test)]), {"ridge": ridge}
+        if len(settings.ridge) > 1:
+            fit = runs.fit_kernel(gram_train, rows, targets, settings.ridge)
+            predictions, solved = fit.outputs, {"ridge": fit.ridge, "left_out": fit.left_out}
+        else:
+            solved = {"ridge": settings.ridge[0]}
+            predictions = kernels.regress(gram_train, targets, rows, **solved).predictions
+        outputs = np.split(predictions, [len(gram_test)])
     if choice.reason:
         solved |= {"solver": choice.solver, "solver_reason": choice.reason}
     return _outcome(outputs, (test.targets, train.targets), solved, seconds)
@@ -193,7 +197,7 @@ def _chosen(settings: Config, train: Dataset, scratch: Path) -> kernels.Choice:
             except TypeError:
                 raise InputError(f"{kept} is damaged; {remedy}") from None
         if len(settings.ridge) > 1:
-            choice = kernels.Choice("cholesky", "several ridges, of which held-out examples choose")
+            choice = kernels.Choice("cholesky", "several ridges, of which left-out errors choose")
         else:
             scratch.mkdir(parents=True, exist_ok=True)
             choice = kernels.choose_solver(*train.targets.shape)

@@ -17,12 +17,14 @@ from jaxtyping import Array
 
 from lsa_jax import backend, kernels, parallel, training
 from lsa_jax.data.dataset import best_constant_accuracy
+from lsa_jax.diagnosis import runs
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
+from lsa_jax.experiments.lsa.noise_curves.settings import is_normalised
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
-from lsa_jax.models.model import Model, with_state_of
+from lsa_jax.models.model import Model, state_names
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import (
     SCRATCH,
@@ -38,7 +40,6 @@ from lsa_jax.training.programs import init_key, split
 
 # Losses that a constant added to all outputs of an example leaves as they are.
 _CROSS_ENTROPIES = ("softmax_cross_entropy", "class_mean_cross_entropy")
-_AT_ONCE = 256  # test examples at a time, at most
 
 
 def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
@@ -258,13 +259,12 @@ def _train(
         # A linearisation's kernel stays as it is.
         measuring=measuring(config, model, trained) if config.learner == "network" else None,
     )
-    errors = _linearization_errors(points, task, trained, params, set(history.failures))
     outcomes, done = [], 0
     for point in group:
         replica = places.index(_leader(point).config.to_json())
         outcome = training_outcome(history, config, replica)
+        own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
         if _follows(point.config) and outcome.status == "ok":
-            own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
             network = functools.partial(kernels.finite_kernel, model.apply, trained.network(own))
             scratch = directory / SCRATCH / point.id
             outcome = exact.solve(
@@ -272,45 +272,30 @@ def _train(
             )
             done += 1
             progress(share + (1 - share) * done / followers)
-        elif replica in errors:
-            metrics = outcome.metrics | {"linearization_error": errors[replica]}
+        elif outcome.status == "ok":
+            metrics = outcome.metrics | _linearization(point, task, trained, own)
             outcome = outcome._replace(metrics=metrics)
         outcomes.append(outcome)
     return outcomes
 
 
-def _linearization_errors(
-    points: list[Point], task: ImageTask, trained: Trained, params: Any, failed: set[int]
-) -> dict[int, float]:
-    """Returns c of trained networks by replica, see `reporting.grades`.
+def _linearization(
+    point: Point, task: ImageTask, trained: Trained, params: Any
+) -> dict[str, float | str]:
+    """Returns c of a trained network, and the names of its state, if it has any.
 
-    A linearised network has none; nor has one with batch normalisation, whose examples act on one
-    another.
+    A linearised network has no c; nor has one with batch normalisation over the batch.
     """
-    config = points[0].config
-    batch_norm = config.model.name == "wide_resnet" and config.model.norm == "batch"
-    if config.learner != "network" or batch_norm or backend.dry_run() is not None:
+    config = point.config
+    if config.learner != "network" or is_normalised(config) or backend.dry_run() is not None:
         return {}
-    source, found = tasks.source(config, TEST, task.test), {}
-    # In equal parts where that is possible, which share their programs.
-    size = -(-source.num_examples // -(-source.num_examples // _AT_ONCE))
+    start = trained.model.init(init_key(_run_key(point)), tasks.input_shape(config, task))
+    inputs = tasks.composed(point, task, TEST, np.arange(len(task.test.targets))).inputs
     centred = config.network.loss in _CROSS_ENTROPIES and task.test.targets.shape[1] > 1
-    for replica, point in enumerate(points):
-        if replica in failed:
-            continue
-        shape = tasks.input_shape(config, task)
-        start = trained.model.init(init_key(_run_key(point)), shape)
-        end = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
-        sums, own = np.zeros(2), tasks.replica_of(point)
-        for first in range(0, source.num_examples, size):
-            index = jnp.arange(first, min(first + size, source.num_examples))
-            inputs = source.fetch(source.arrays, own, index, jnp.int32(0)).inputs
-            start = with_state_of(trained.model, start, end, inputs[:1])
-            sums += training.measures.linearization_residual(
-                trained.model.apply, start, end, inputs, centred
-            )
-        found[replica] = float(np.sqrt(sums[0] / sums[1])) if sums[1] else np.nan
-    return found
+    given = trained.model, runs.Pair(start, params), np.asarray(inputs)
+    found = {"linearization_error": runs.linearization_error(*given, centred=centred)}
+    names = state_names(trained.model, start, inputs[:1])
+    return found | ({"state": ", ".join(names)} if names else {})
 
 
 def training_outcome(history: training.History, config: Config, replica: int) -> Outcome:

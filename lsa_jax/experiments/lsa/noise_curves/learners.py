@@ -243,7 +243,7 @@ LEARNERS: dict[str, Learner] = {
         fields={
             "parameterization": Field("ntk", _PARAMETERIZATION[0], "where the scale sits"),
             **ridge_fields(
-                "ridge over the kernel's mean diagonal; of several, the best on held-out examples"
+                "ridge over the kernel's mean diagonal; of several, by leave-one-out errors"
             ),
         },
         kernel=_infinite_ntk,

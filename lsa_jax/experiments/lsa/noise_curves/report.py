@@ -12,16 +12,17 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
     AFTER_UPDATE,
     AXES,
     arrangement_name,
+    arrangements,
     claims_on_updates,
     curves,
     make_claims,
     runs_of,
 )
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting.claims import above_chance, decide_all, fitted
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
-from lsa_jax.reporting.grades import Answer, grade
+from lsa_jax.reporting.grades import answers, grade
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
@@ -32,13 +33,20 @@ _Tables = list[tuple[str, pd.DataFrame]]
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep, by the axis of its figure."""
-    report = _make_report(config, results, workdir)
-    if "kernel_difference" not in results:
-        return report
-    largest = results.groupby("learner")["kernel_difference"].max().dropna()
-    shown = ", ".join(f"{LEARNERS[name].label} {value:.0e}" for name, value in largest.items())
-    note = f"Kernels are those of neural-tangents; largest relative difference from ours: {shown}."
-    return report._replace(notes=[*report.notes, note])
+    report, notes = _make_report(config, results, workdir), []
+    if "kernel_difference" in results:
+        largest = results.groupby("learner")["kernel_difference"].max().dropna()
+        shown = ", ".join(f"{LEARNERS[name].label} {value:.0e}" for name, value in largest.items())
+        notes += [
+            f"Kernels are those of neural-tangents; largest relative difference from ours: {shown}."
+        ]
+    if "state" in results:
+        notes += [
+            f"State of the network ({names}): c and the NTK after training are with that of the "
+            "trained network, the NTK at the start with that at the start."
+            for names in results["state"].dropna().unique()
+        ]
+    return report._replace(notes=report.notes + notes)
 
 
 def _make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
@@ -82,17 +90,39 @@ def _on_noise(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
         _wide(values, table[names], table["level"], heading)
         for values in (100 * table["test_accuracy"], table["retained"])
     )
+    runs = runs_of(config, results, workdir)
+    graded = _answers(config, runs)
     return Report(
         title=config.title,
         tables=[
             (f"Test accuracy (%) against {label}", accuracy),
             *_paper_table(config.paper_item),
             (f"Percentage of {axis.start} accuracy retained", kept),
+            *[("Lazy or rich", graded)] * bool(len(graded)),
             *_solved_tables(table),
         ],
-        claims=decide_all(make_claims(config), runs_of(config, results, workdir)),
+        claims=decide_all(make_claims(config), runs),
         figures={"noise_curves": functools.partial(_draw_curves, table, label)},
-        notes=[f"Means over {seeds}, ± their standard deviation."],
+        notes=[f"Means over {seeds}, ± their standard deviation.", *[_KERNELS] * bool(len(graded))],
+    )
+
+
+_KERNELS = (
+    'Lazy or rich is by the definition on the page "Is my network lazy or rich?", with the '
+    "configuration's kernels: their ridges, and the NTK at the start as the finite NTK is here."
+)
+
+
+def _answers(config: Config, runs: Runs) -> pd.DataFrame:
+    """Returns c, features and gain at each level, of the network's width."""
+    own = runs.where(width_factor=config.width_factor)
+    return answers(
+        (
+            ({"arrangement": way.name} if way.name else {}) | {way.axis: level},
+            own.where(**way.at(level)),
+        )
+        for way in arrangements(config)
+        for level in way.levels
     )
 
 
@@ -185,13 +215,13 @@ def _on_examples(
         means = network.groupby("num_train")[measures].agg(mean_and_spread).reset_index()
         tables.append(("The trained network against its start", means))
     largest = runs_of(config, results, workdir).where(num_train=max(config.sweep.num_train))
-    found, side = lazy_or_rich(largest), config.data.image_size
+    found, side = grade(largest), config.data.image_size
     notes = [
         f"Pictures that are not square are {_FITS[config.data.fit]} (config.data.fit = "
         f"{config.data.fit!r}); all are resized to {side} x {side} pixels."
     ] * (config.data.dataset == "folder")
     notes += [
-        f"Answer: {found.sentence}.",
+        f"Answer: {'; '.join((found.word, *found.notes))}.",
         f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "
         f"{fine['num_test'].iloc[0]:,.0f} test images of {fine['num_classes'].iloc[0]:.0f} "
         'classes. The definition of lazy and rich is on the page "Is my network lazy or rich?".',
@@ -200,7 +230,7 @@ def _on_examples(
     return Report(
         title=config.title,
         tables=tables,
-        claims=[Row(item, "", found.word, None, "measured", note=found.sentence), *found.claims],
+        claims=[Row(item, "", found.word, None, "measured"), *found.claims],
         figures={"learning_curves": functools.partial(_draw_learning, fine)},
         notes=notes,
     )
@@ -280,33 +310,3 @@ def _draw_updates(
         axis.plot(range(len(published.percent)), published.percent, markersize=4, **theirs)
     axis.legend(frameon=False)
     return figure
-
-
-def lazy_or_rich(runs: Runs) -> Answer:
-    """Returns the answer on one task.
-
-    Args:
-        runs: at one number of examples: `learner`, `seed`, `test_accuracy`, `num_test`,
-            `num_classes`, of networks `train_accuracy` and, where it was measured,
-            `linearization_error`, and of kernels `ridge`, where a seed has several.
-    """
-    runs = _at_best_ridge(runs)
-    conditions = (
-        above_chance("the network", learner="network"),
-        fitted("the network", learner="network"),
-    )
-    learned, unfitted = (condition.unmet(runs) for condition in conditions)
-    return grade(runs, learned=learned, unfitted=unfitted)
-
-
-def _at_best_ridge(runs: Runs) -> Runs:
-    """Returns the runs, with kernels of several ridges at the one of best mean accuracy."""
-    rows = runs.finished
-    if "ridge" not in rows or not rows.duplicated(["learner", "seed"]).any():
-        return runs
-    kept = []
-    for _, own in rows.groupby("learner", sort=False):
-        means = own.groupby("ridge", dropna=False)["test_accuracy"].transform("mean")
-        several = own.duplicated(["learner", "seed"]).any()
-        kept.append(own[means == means.max()] if several else own)
-    return runs._replace(finished=pd.concat(kept).drop_duplicates(["learner", "seed"]))

@@ -173,7 +173,8 @@ def _tiles(config: Config) -> bool:
     )
 
 
-def _is_normalised(config: Config) -> bool:
+def is_normalised(config: Config) -> bool:
+    """Whether the network normalises over the batch, so that examples act on one another."""
     return config.model.name == "wide_resnet" and config.model.norm == "batch"
 
 
@@ -221,7 +222,7 @@ DATA_RULES = (
 
 NETWORK_RULES = (
     Rule("model.depth", lambda c: (c.model.depth - 4) % 6 == 0, "6n + 4, such as 10, 16, 22, 28"),
-    Rule("measures", lambda c: not (c.measures and _is_normalised(c)),
+    Rule("measures", lambda c: not (c.measures and is_normalised(c)),
          "(), or config.model.norm = 'none': batch normalisation couples the examples of a batch, "
          "which are measured by themselves"),
     Rule("model.pool_window",
@@ -291,7 +292,7 @@ def _rules_of_training(name: str) -> tuple[Rule, ...]:
 
 
 _LEARNER_RULES = (
-    Rule("learner", lambda c: not (_solves(c) and _is_normalised(c)),
+    Rule("learner", lambda c: not (_solves(c) and is_normalised(c)),
          "a learner without a kernel, or config.model.norm = 'none': batch normalisation couples "
          "the examples of a batch, so there is no kernel of pairs"),
     Rule("data.fresh_backgrounds", lambda c: not _solves(c) or not c.data.fresh_backgrounds,
