@@ -11,6 +11,7 @@ from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.claims import (
     AFTER_UPDATE,
     AXES,
+    PLACES,
     arrangement_name,
     claims_on_updates,
     curves,
@@ -33,6 +34,7 @@ _Tables = list[tuple[str, pd.DataFrame]]
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep, by the axis of its figure."""
     report = _make_report(config, results, workdir)
+    report = report._replace(tables=[*report.tables, *_predictions(results)])
     if "kernel_difference" not in results:
         return report
     largest = results.groupby("learner")["kernel_difference"].max().dropna()
@@ -52,6 +54,26 @@ def _make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report
     fine = fine.assign(series=[LEARNERS[name].label for name in fine["learner"]])
     make = _on_examples if config.figure_axis == "num_train" else _on_updates
     return make(config, results, workdir, fine)._replace(title=title)
+
+
+def _predictions(results: pd.DataFrame) -> _Tables:
+    """Returns squared test errors of kernels next to predicted ones; none where none were made."""
+    if "predicted_error" not in results:
+        return []
+    swept = ("width_factor", *PLACES, "noise", "num_train")
+    names = ["learner", *(n for n in swept if n in results and results[n].nunique() > 1)]
+    rows = []
+    for levels, own in results.dropna(subset=["predicted_error"]).groupby(names, sort=False):
+        row = dict(zip(names, levels, strict=True))
+        row["learner"] = LEARNERS[row["learner"]].label
+        columns = {"measured": own["squared_error"], "predicted": own["predicted_error"]}
+        columns["predicted / measured"] = own["predicted_error"] / own["squared_error"]
+        rows.append(row | {words: mean_and_spread(each) for words, each in columns.items()})
+    heading = (
+        "Squared test error over the targets' variance, and its prediction from the kernel's "
+        "spectrum on all images; too small where the kernel has learned from the training images"
+    )
+    return [(heading, pd.DataFrame(rows))]
 
 
 def _wide(values: pd.Series, rows: pd.DataFrame, columns: pd.Series, heading: str) -> pd.DataFrame:
