@@ -42,14 +42,6 @@ get_config = configurations(
         "sweep.changed": ("digits",),
         "sweep.seed": (0, 1, 2),
     },
-    draws={
-        "draws": 50,
-        "sweep.task": ("digits_noise", "mnist"),
-        "sweep.learner": ("ntk_fixed", "rfm", "ntk_infinite", "ntk_start"),
-        "sweep.pool": (1437, 1800, 1000),
-        "sweep.num_train": (50, 100, 200),
-        "sweep.changed": (),
-    },
     quick={
         "num_others": 20,
         "draws": 2,
@@ -60,5 +52,13 @@ get_config = configurations(
         "sweep.pool": (60, 60, 60),
         "sweep.num_train": (5, 10),
         "sweep.seed": (0,),
+    },
+    draws={
+        "draws": 50,
+        "sweep.task": ("digits_noise", "mnist"),
+        "sweep.learner": ("ntk_fixed", "rfm", "ntk_infinite", "ntk_start"),
+        "sweep.pool": (1437, 1800, 1000),
+        "sweep.num_train": (50, 100, 200),
+        "sweep.changed": (),
     },
 )
