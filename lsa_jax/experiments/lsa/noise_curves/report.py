@@ -71,7 +71,7 @@ def _predictions(results: pd.DataFrame) -> _Tables:
         rows.append(row | {words: mean_and_spread(each) for words, each in columns.items()})
     heading = (
         "Squared test error over the targets' variance, and its prediction from the kernel's "
-        "spectrum on all images; too small where the kernel has learned from the training images"
+        "spectrum on all images, which does not cover kernels that learned from training images"
     )
     return [(heading, pd.DataFrame(rows))]
 
