@@ -1,8 +1,9 @@
 """Claims on the laws, stated before the sweeps of this experiment.
 
-Thresholds and margins are ours. Tasks, sizes and rates were chosen by runs of one seed; the rates
-and output scales of grokking after a sweep in which most test losses did not fall in time, its
-number of examples (300 to 350) and of seeds (3 to 6) after a second one.
+Thresholds and margins are ours. Tasks, sizes and rates were chosen by runs of one seed, and so was
+the margin of scaling laws; the rates and output scales of grokking after a sweep in which most test
+losses did not fall in time, its number of examples (300 to 350) and of seeds (3 to 6) after a
+second one.
 
 The best rate (Atanasov et al., 2024): for networks in muP whose outputs are divided by gamma, it
 grows as gamma^2 where gamma is small, and as gamma^(2 / L) where it is large, for L layers. Here
