@@ -18,7 +18,6 @@ get_config = configurations(
     full={
         "title": "Grokking from lazy to rich",
         "law": "grokking",
-        "task": "quadratic",
         "width": 100,
         "num_train": 350,
         "num_test": 1000,

@@ -180,6 +180,39 @@ def test_without_updates_a_recursive_feature_machine_is_the_infinite_ntk(tmp_pat
     assert machine == fixed
 
 
+def test_a_kernel_s_squared_error_is_reported_next_to_its_prediction(tmp_path):
+    fields, sweep = {"ntk_infinite.ridge": (1e-2,)}, [{"learner": "ntk_infinite", "noise": 0.5}]
+    points = make_small(sweep, predict=True, **fields)
+    found = [outcome.metrics for outcome in run(points, tmp_path).values()]
+    task = tasks.task_of(points[0], EXPERIMENT.load(points, None))
+    train, test = (
+        tasks.composed(points[0], task, which, np.arange(size))
+        for which, size in ((tasks.TRAIN, 24), (tasks.TEST, 12))
+    )
+    kernel = experiment.build_model(points[0].config, "ntk_infinite", 10).kernel
+    gram = np.asarray(kernels.gram(kernel, jnp.concatenate([train.inputs, test.inputs])), float)
+    targets = np.concatenate([train.targets, test.targets]).astype(float)
+    mean = targets[:24].mean(axis=0)
+    shifted = gram[:24, :24] + 1e-2 * np.trace(gram[:24, :24]) / 24 * np.eye(24)
+    outputs = mean + gram[24:, :24] @ np.linalg.solve(shifted, targets[:24] - mean)
+    centred = targets - targets.mean(axis=0)
+    variance = np.mean(np.sum(centred**2, axis=1))
+    squares = np.mean(np.sum((outputs - targets[24:]) ** 2, axis=1))
+    assert found[0]["squared_error"] == pytest.approx(squares / variance, rel=1e-4)
+    modes = kernels.modes(kernels.eigendecompose(gram), centred)
+    curve = kernels.predict_learning_curve(*modes, [24], 1e-2, pool=36)
+    assert found[0]["predicted_error"] == pytest.approx(curve.test[0] / variance, rel=1e-4)
+
+    rows = pd.DataFrame([metrics | {"status": "failed"} for metrics in found])
+    *_, (_, table) = make_report(configure(figure_axis="num_train"), rows, tmp_path).tables
+    assert table["measured"].tolist() == [f"{one['squared_error']:.3f}" for one in found]
+    assert table["predicted"].tolist() == [f"{one['predicted_error']:.3f}" for one in found]
+    plain = run(make_small(sweep, **fields), tmp_path / "plain").values()
+    assert all(one.metrics.items() <= found[0].items() for one in plain)
+    with pytest.raises(InputError, match="solver = 'cholesky'"):
+        make_small(sweep, predict=True, **{"ntk_infinite.solver": "auto"})
+
+
 def test_kernels_of_neural_tangents_give_our_predictions_and_report_the_agreement(tmp_path):
     pytest.importorskip("neural_tangents")
     # Learners that solve, and one that follows the trained network.

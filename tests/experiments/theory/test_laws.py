@@ -8,9 +8,10 @@ import pytest
 
 from lsa_jax import kernels, models
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.theory.laws import experiment, report
+from lsa_jax.experiments.theory.laws import claims, experiment
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.models.model import Model
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -26,7 +27,8 @@ SMALL = {
     "evaluations": 4,
     "measured_examples": 8,
 }
-GROKKING = {"law": "grokking", "task": "quadratic"}
+GROKKING = {"law": "grokking"}
+SCALING = {"law": "scaling", "depth": 3}
 
 
 def trained(directory, **fields):
@@ -42,7 +44,7 @@ def reported(table, folder, **fields):
     """Returns the statuses and numbers of the claims on a made-up table of results."""
     config = set_fields(SETTINGS.default_config(), fields)
     runs = Runs.of(SETTINGS.sweep(config), table)
-    return [report.decide_all([claim], runs)[0] for claim in report.make_claims(config)]
+    return [decide_all([claim], runs)[0] for claim in claims.make_claims(config)]
 
 
 # --- training -----------------------------------------------------------------------------------
@@ -136,6 +138,53 @@ def test_at_a_balanced_minimum_the_sharpness_in_w_is_alpha_to_the_power_of_the_l
     assert slope == pytest.approx(-(2 - 2 / depth), abs=0.02)
 
 
+@pytest.mark.parametrize("phases", ["aligned", "random"])
+def test_modes_of_a_circle_s_target_from_k_on_have_their_share_of_its_power(phases):
+    own = SMALL | SCALING | {"num_train": 64, "num_test": 32, "source_exponent": 0.4}
+    config = set_fields(SETTINGS.default_config(), own | {"phases": phases})
+    train, test = experiment.draw(config, None)
+    waves = np.fft.rfft(np.asarray(train.targets[:, 0], float)) / 64
+    power = 2 * np.abs(waves[1:32]) ** 2
+    left = np.cumsum(power[::-1])[::-1]
+    np.testing.assert_allclose(left, np.arange(1, 32) ** -0.8, rtol=1e-5)
+    assert abs(waves[0]) < 1e-6
+    first = np.angle(waves[1])
+    assert first == pytest.approx(0, abs=1e-6) if phases == "aligned" else abs(first) > 1e-3
+    # The test points lie between those of training, on the same function.
+    angle = 2 * np.pi * 1.5 / 32
+    np.testing.assert_allclose(test.inputs[1], 2**0.5 * np.array([np.cos(angle), np.sin(angle)]))
+    at = np.sum(2 * np.real(waves[1:32] * np.exp(1j * np.arange(1, 32) * angle)))
+    assert test.targets[1, 0] == pytest.approx(at, abs=1e-5)
+    other = experiment.draw(set_fields(config, {"seed": 1}), None)[0]
+    assert np.allclose(other.targets, train.targets) == (phases == "aligned")
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_losses_of_the_infinite_ntk_are_those_of_its_gradient_descent(depth):
+    own = SMALL | SCALING | {"num_train": 24, "depth": depth, "phases": "random"}
+    config = set_fields(SETTINGS.default_config(), own)
+    train, _ = experiment.draw(config, None)
+    model, rate = experiment.build(config), 0.3
+    gram = np.asarray(kernels.gram(model.kernel, train.inputs), float)
+    targets = np.asarray(train.targets, float)[:, 0]
+    residual, losses = targets, []
+    for _ in range(40):
+        losses.append(np.sum(residual**2) / np.sum(targets**2))
+        residual = residual - rate * gram @ residual / 24
+    found = experiment.kernel_losses(model, train, rate, [0, 1, 7, 39])
+    np.testing.assert_allclose(found, np.array(losses)[[0, 1, 7, 39]], rtol=1e-4)
+
+
+def test_networks_of_digits_are_dense_or_convolutions(tmp_path):
+    fields = {"law": "sharpness", "depth": 3, "output_scale": 0.1, "learning_rate": 0.01}
+    _, _, outcome = trained(tmp_path, model="cnn", **fields)
+    assert outcome.status == "ok" and 0 < outcome.metrics["edge_ratio"] < 1
+    for model, dimensions in (("cnn", [4, 4, 2]), ("mlp", [2, 2, 2])):
+        config = set_fields(SETTINGS.default_config(), SMALL | fields | {"model": model})
+        params = experiment.build(config).init(jax.random.key(0), (8, 8, 1))
+        assert sorted(leaf.ndim for leaf in jax.tree.leaves(params)) == sorted(dimensions)
+
+
 # --- results of a run ---------------------------------------------------------------------------
 
 STEPS = np.array([0, 1, 2, 5, 10, 30, 100, 300, 1000])
@@ -156,7 +205,7 @@ def test_the_delay_and_the_kernel_between_the_falls_of_both_losses():
     columns = {"step": STEPS, "train_loss": steps**-1.0, "test_loss": steps**-0.5}
     columns |= {"kernel_distance": moved, "linearization_gap": np.where(STEPS, moved, np.nan)}
     found = experiment.falls(columns)
-    first, second = 1 / report.LEVEL, report.LEVEL**-2
+    first, second = 1 / claims.LEVEL, claims.LEVEL**-2
     assert (found["train_step"], found["test_step"]) == pytest.approx((first, second))
     assert found["delay"] == pytest.approx(np.log2(second / first)) and found["test_falls"] == 1
     assert found["kernel_between"] == pytest.approx(0.5)  # of log(second), the half is log(first)
@@ -170,6 +219,15 @@ def test_the_edge_is_the_mean_of_the_last_half_over_2_over_the_rate():
     columns = {"step": np.array([0, 10, 20, 40]), "sharpness": np.array([2.0, 9.0, 7.0, 9.0])}
     expected = {"start_ratio": 0.5, "edge_ratio": 2.0, "sharpening": 4.0}
     assert experiment.edge(columns, 0.5) == pytest.approx(expected)
+
+
+def test_powers_are_fitted_to_the_late_steps():
+    steps = np.array([0, 1, 10, 30, 100, 300, 1000])
+    losses = 0.3 * np.maximum(steps, 1.0) ** -0.4
+    losses[steps < 10] = 1.0  # before a hundredth of the steps
+    columns = {"step": steps, "train_loss": losses, "kernel_loss": np.maximum(steps, 1) ** -0.25}
+    expected = {"exponent": 0.4, "kernel_exponent": 0.25}
+    assert experiment.exponents(columns) == pytest.approx(expected)
 
 
 def test_evaluations_are_even_and_for_grokking_even_in_log_steps():
@@ -290,8 +348,44 @@ def test_sharpness_s_claims_on_the_edge_and_the_lazy_network(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("hard", "easy", "lazy", "statuses"),
+    [
+        (0.40, 1.6, 0.25, ("shown", "shown", "shown", "shown")),
+        (0.25, 1.5, 0.15, ("not shown", "not shown", "shown", "shown")),  # no gain
+        (0.40, 2.4, 0.25, ("shown", "shown", "not shown", "shown")),  # easy ones gain too
+    ],
+)
+def test_scaling_s_claims_compare_powers_with_those_of_the_infinite_ntk(
+    hard, easy, lazy, statuses, tmp_path
+):
+    own = {(0.1, 0.25): hard, (64.0, 0.25): lazy, (0.1, 1.5): easy, (64.0, 1.5): 1.5}
+    table = pd.DataFrame(
+        [
+            {
+                "output_scale": alpha,
+                "source_exponent": beta,
+                "phases": "aligned",
+                "seed": seed,
+                "exponent": exponent * (1 + 0.01 * seed),
+                "kernel_exponent": beta if alpha > 1 else 0.1,  # of the large alpha's rate
+            }
+            for (alpha, beta), exponent in own.items()
+            for seed in SEEDS
+        ]
+    )
+    table = table.assign(id=table.index.astype(str), status="ok")
+    fields = SCALING | {
+        "sweep.output_scale": (0.1, 64.0),
+        "sweep.source_exponent": (0.25, 1.5),
+        "sweep.phases": ("aligned",),
+        "sweep.seed": SEEDS,
+    }
+    assert tuple(claim.status for claim in reported(table, tmp_path, **fields)) == statuses
+
+
+@pytest.mark.parametrize(
     "fields",
-    [{"num_train": 1438}, GROKKING | {"depth": 3}, {"law": "grokking"}, {"task": "quadratic"}],
+    [{"num_train": 1438}, GROKKING | {"depth": 3}, GROKKING | {"model": "cnn"}],
 )
 def test_settings_that_do_not_fit_each_other_are_refused(fields):
     with pytest.raises(InputError, match="accepted"):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lsa_jax import kernels, processes, training
+from lsa_jax import backend, kernels, processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.diagnosis import runs
 from lsa_jax.errors import InputError
@@ -157,9 +157,46 @@ def _regress(
             solved = {"ridge": settings.ridge[0]}
             predictions = kernels.regress(gram_train, targets, rows, **solved).predictions
         outputs = np.split(predictions, [len(gram_test)])
+        if config.predict:
+            parts = gram_train, gram_test, gram(test.inputs, path=scratch / "others.npy")
+            both = targets, np.asarray(test.targets)
+            solved |= _predicted(parts, both, outputs[0], solved["ridge"])
     if choice.reason:
         solved |= {"solver": choice.solver, "solver_reason": choice.reason}
     return _outcome(outputs, (test.targets, train.targets), solved, seconds)
+
+
+def _predicted(
+    parts: tuple[np.ndarray, np.ndarray, np.ndarray],
+    targets: tuple[np.ndarray, np.ndarray],
+    outputs: np.ndarray,
+    ridge: float,
+) -> dict[str, object]:
+    """Returns the squared test error, and its prediction from the kernel's spectrum.
+
+    The pool are all images, of which the training ones are drawn. Errors are over the variance of
+    the pool's targets.
+
+    Args:
+        parts: kernel matrices of training images, of test against training, and of test images.
+        targets: of training and test images.
+        outputs: on test images.
+        ridge: over the mean diagonal.
+    """
+    if backend.dry_run() is not None:
+        return {}
+    seen, across, unseen = parts
+    pool = np.concatenate(targets)
+    centred, count = pool - pool.mean(axis=0), len(pool)
+    spectrum = kernels.eigendecompose(np.block([[seen, across.T], [across, unseen]]))
+    modes = kernels.modes(spectrum, centred)
+    curve = kernels.predict_learning_curve(*modes, [len(seen)], ridge, pool=count)
+    variance = np.sum(centred**2) / count
+    error = np.sum((outputs - targets[1]) ** 2) / len(outputs)
+    return {
+        "squared_error": float(error / variance),
+        "predicted_error": float(curve.test[0] / variance),
+    }
 
 
 def _outcome(

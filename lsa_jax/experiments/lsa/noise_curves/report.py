@@ -11,6 +11,7 @@ from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.claims import (
     AFTER_UPDATE,
     AXES,
+    PLACES,
     arrangement_name,
     arrangements,
     claims_on_updates,
@@ -46,7 +47,8 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
             "trained network, the NTK at the start with that at the start."
             for names in results["state"].dropna().unique()
         ]
-    return report._replace(notes=report.notes + notes)
+    tables = [*report.tables, *_predictions(results)]
+    return report._replace(tables=tables, notes=report.notes + notes)
 
 
 def _make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
@@ -60,6 +62,26 @@ def _make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report
     fine = fine.assign(series=[LEARNERS[name].label for name in fine["learner"]])
     make = _on_examples if config.figure_axis == "num_train" else _on_updates
     return make(config, results, workdir, fine)._replace(title=title)
+
+
+def _predictions(results: pd.DataFrame) -> _Tables:
+    """Returns squared test errors of kernels next to predicted ones; none where none were made."""
+    if "predicted_error" not in results:
+        return []
+    swept = ("width_factor", *PLACES, "noise", "num_train")
+    names = ["learner", *(n for n in swept if n in results and results[n].nunique() > 1)]
+    rows = []
+    for levels, own in results.dropna(subset=["predicted_error"]).groupby(names, sort=False):
+        row = dict(zip(names, levels, strict=True))
+        row["learner"] = LEARNERS[row["learner"]].label
+        columns = {"measured": own["squared_error"], "predicted": own["predicted_error"]}
+        columns["predicted / measured"] = own["predicted_error"] / own["squared_error"]
+        rows.append(row | {words: mean_and_spread(each) for words, each in columns.items()})
+    heading = (
+        "Squared test error over the targets' variance, and its prediction from the kernel's "
+        "spectrum on all images, which does not cover kernels that learned from training images"
+    )
+    return [(heading, pd.DataFrame(rows))]
 
 
 def _wide(values: pd.Series, rows: pd.DataFrame, columns: pd.Series, heading: str) -> pd.DataFrame:

@@ -95,6 +95,8 @@ FIELDS: dict[str, Field] = {
     },
     "kernels": Field("ours", one_of("ours", "neural_tangents"),
         "whose kernels of pairs are solved; those of neural-tangents are compared with ours"),
+    "predict": Field(False, boolean(),
+        "predict each kernel's squared test error from its spectrum, by lsa_jax.kernels"),
     "kernel_memory": Field(None, optional(number(1e6)),
         "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of the free "
         "memory on an accelerator"),
@@ -303,6 +305,8 @@ _LEARNER_RULES = (
     Rule("kernels",
          lambda c: c.kernels == "ours" or not _solves(c) or c[c.learner].solver != "nystrom",
          "'ours' with the solver 'nystrom'"),
+    Rule("predict", lambda c: not c.predict or not _solves(c) or c[c.learner].solver == "cholesky",
+         "False, or config.{c.learner}.solver = 'cholesky', which has the whole matrix in memory"),
     *(rule for name, learner in LEARNERS.items() if "ridge" in learner.fields
       for rule in _rules_of_solver(name)),
     *(rule for name, learner in LEARNERS.items() if learner.trained

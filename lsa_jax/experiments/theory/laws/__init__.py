@@ -1,1 +1,1 @@
-"""Laws of the rich regime: the best rate, grokking, and the edge of stability."""
+"""Laws of the rich regime: the best rate, grokking, the edge of stability, scaling in time."""

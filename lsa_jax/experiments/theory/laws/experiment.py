@@ -6,6 +6,7 @@ Measured losses are squared distances over the targets' mean square: the output 
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ from jaxtyping import Array, Float, Int, PyTree
 from lsa_jax import backend, models, training
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.theory.laws.report import LEVEL, make_report
+from lsa_jax.experiments.theory.laws.claims import FROM, LEVEL
+from lsa_jax.experiments.theory.laws.report import make_report
 from lsa_jax.experiments.theory.laws.settings import LAWS
 from lsa_jax.models.model import Model, NoKernel, batch_of_one
 from lsa_jax.models.scaled import network_params
@@ -56,7 +58,7 @@ class Replica(NamedTuple):
 
 def load(points: list[Point], data_dir: Path | None) -> tuple[Dataset, Dataset] | None:
     """Reads the digits, where points need them: both splits, one-hot targets without their mean."""
-    if all(point.config.task != "digits" for point in points):
+    if all(LAWS[point.config.law].task != "digits" for point in points):
         return None
     view = tasks.task_view(images.load("digits", data_dir), "all")
     return tuple(
@@ -68,19 +70,42 @@ def load(points: list[Point], data_dir: Path | None) -> tuple[Dataset, Dataset] 
 def draw(config: Config, data: tuple[Dataset, Dataset] | None) -> tuple[Dataset, Dataset]:
     """Returns the training and test examples of a point's seed.
 
-    "quadratic": Gaussian inputs x and targets x_1^2 / sqrt(3), whose mean square is 1.
+    "quadratic": Gaussian inputs x and targets x_1^2 / sqrt(3), whose mean square is 1. "circle":
+    see `circle`, evenly spaced angles, of which the test ones lie between those of training.
     """
-    key, found = jax.random.key(config.seed), []
+    key, found, task = jax.random.key(config.seed), [], LAWS[config.law].task
     for stream, size in ((_TRAIN, config.num_train), (_TEST, config.num_test)):
         own = jax.random.fold_in(key, stream)
-        if config.task == "quadratic":
+        if task == "quadratic":
             inputs = jax.random.normal(own, (size, config.dimension))
             found.append(Dataset(inputs, inputs[:, :1] ** 2 / np.sqrt(3)))
+        elif task == "circle":
+            shift = 0.5 * (stream == _TEST)
+            found.append(circle(config, 2 * np.pi * (np.arange(size) + shift) / size))
         else:
             part = data[stream - _TRAIN]
             index = jax.random.permutation(own, len(part.targets))[:size]
             found.append(Dataset(part.inputs[index], part.targets[index]))
     return tuple(found)
+
+
+def circle(config: Config, angles: Float[np.ndarray, " n"]) -> Dataset:
+    """Returns points on the circle, times sqrt(2), and their targets, whose mean square is 1.
+
+    A target is the sum over k of sqrt(2 p_k) cos(k angle + phase_k), for all k below half of the
+    number of training examples, with phases of the seed or 0. The powers p_k, p_(k+1), ... sum to
+    k^(-2 beta) exactly: the last mode has all that is left.
+    """
+    modes = np.arange(1, config.num_train // 2)
+    power = -np.diff(modes ** (-2 * config.source_exponent), append=0.0)
+    phases = np.zeros(len(modes))
+    if config.phases == "random":
+        key = jax.random.fold_in(jax.random.key(config.seed), _TRAIN)
+        phases = 2 * np.pi * np.asarray(jax.random.uniform(key, modes.shape), float)
+    waves = np.cos(np.multiply.outer(angles, modes) + phases)
+    inputs = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    targets = waves @ np.sqrt(2 * power)
+    return Dataset(inputs.astype(np.float32), targets[:, None].astype(np.float32))
 
 
 @functools.cache
@@ -102,14 +127,19 @@ def build(config: Config) -> Model:
     "quadratic": Kumar et al. (2023), f = sum_i phi(w_i . x / sqrt(d)) / sqrt(width) with
     phi(h) = h + epsilon h^2 / 2, a trained first layer and a fixed readout.
     """
-    if config.task == "quadratic":
+    hidden = (config.width,) * (config.depth - 1)
+    if config.law == "grokking":
         return _quadratic(config.width, config.curvature)
-    return _mlp(config.width, config.depth)
+    if config.law == "scaling":  # without biases two layers have no odd modes above 1
+        return _network(models.mlp, 1, widths=hidden, b_std=1.0)
+    if config.model == "cnn":
+        return _network(models.cnn, 10, channels=hidden)
+    return _network(models.mlp, 10, widths=hidden)
 
 
 @functools.cache
-def _mlp(width: int, depth: int) -> Model:
-    return models.mlp(1, 10, widths=(width,) * (depth - 1))
+def _network(make: Callable[..., Model], outputs: int, **settings: Any) -> Model:
+    return make(1, outputs, **settings)
 
 
 # --- training -----------------------------------------------------------------------------------
@@ -146,14 +176,14 @@ def advance(
 
 def marks_of(config: Config) -> list[int]:
     """Returns the steps at which a run is evaluated, 0 first: even, or even in log steps."""
-    spaced = np.geomspace if config.law == "grokking" else np.linspace
+    spaced = np.geomspace if config.law in ("grokking", "scaling") else np.linspace
     found = spaced(1, config.steps, config.evaluations) if config.evaluations > 1 else []
     return sorted({0, *np.round(found).astype(int).tolist(), config.steps})
 
 
 def _course(config: Config, model: Model, spread: Replica, starts: PyTree) -> Course | None:
     """Returns the law's measures; kernels are of f, the sharpness is of the loss in w."""
-    names = LAWS[config.law]
+    names = LAWS[config.law].measures
     if not names or backend.dry_run() is not None:
         return None
 
@@ -199,13 +229,16 @@ def run(
         course=_course(config, model, stacked, begun.params),
         progress=progress,
     )
-    return [_outcome(point.config, runs, place) for place, point in enumerate(group)]
+    return [
+        _outcome(point.config, runs, place, replica.train)
+        for place, (point, replica) in enumerate(zip(group, replicas, strict=True))
+    ]
 
 
 # --- results of a run ---------------------------------------------------------------------------
 
 
-def _outcome(config: Config, runs: Evaluations, replica: int) -> Outcome:
+def _outcome(config: Config, runs: Evaluations, replica: int, train: Dataset) -> Outcome:
     rows = runs.history(replica)
     diverged = bool(runs.stopped[replica] or not np.isfinite(rows[-1]["train_loss"]))
     if diverged:
@@ -213,12 +246,17 @@ def _outcome(config: Config, runs: Evaluations, replica: int) -> Outcome:
             return Outcome({"diverged": True}, rows)
         message = f"the loss was not finite at step {rows[-1]['step']}; lower the learning rate"
         return Outcome({}, rows, "failed", message)
+    if config.law == "scaling":
+        known = kernel_losses(build(config), train, config.learning_rate, marks_of(config))
+        rows = [row | {"kernel_loss": loss} for row, loss in zip(rows, known, strict=True)]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     found = {"diverged": False} | {n: rows[-1][n] for n in ("train_loss", "test_loss")}
     if config.law == "grokking":
         found |= falls(columns)
     if config.law == "sharpness":
         found |= edge(columns, config.learning_rate)
+    if config.law == "scaling":
+        found |= exponents(columns)
     return Outcome(found, rows)
 
 
@@ -256,7 +294,7 @@ def falls(columns: dict[str, np.ndarray]) -> dict[str, float]:
         return found
     for name, step in at.items():
         found[f"{name}_step"] = step
-        for measure in LAWS["grokking"]:
+        for measure in LAWS["grokking"].measures:
             known = np.isfinite(columns[measure])  # at the start nothing has moved
             places = np.log(np.maximum(steps, 1))[known]
             found[f"{measure}_{name}"] = float(
@@ -281,6 +319,29 @@ def edge(columns: dict[str, np.ndarray], rate: float) -> dict[str, float]:
         "start_ratio": start * rate / 2,
         "edge_ratio": late * rate / 2,
         "sharpening": late / start,
+    }
+
+
+def kernel_losses(model: Model, train: Dataset, rate: float, steps: Sequence[int]) -> list[float]:
+    """Returns the training losses of gradient descent with the infinite NTK on a circle's points.
+
+    The kernel matrix of evenly spaced points is circulant: Fourier modes are its eigenvectors.
+    """
+    inputs, targets = (np.asarray(part, float) for part in train)
+    count = len(inputs)
+    row = np.asarray(model.kernel(train.inputs[:1], train.inputs), float)[0]
+    values, power = np.fft.fft(row).real / count, np.abs(np.fft.fft(targets[:, 0])) ** 2
+    left = (1 - rate * values) ** (2 * np.asarray(steps)[:, None])
+    return (left @ power / power.sum()).tolist()
+
+
+def exponents(columns: dict[str, np.ndarray]) -> dict[str, float]:
+    """Returns the powers of 1 / step with which the losses fall, from `FROM` of the steps on."""
+    late = columns["step"] >= FROM * columns["step"][-1]
+    at = np.log(columns["step"][late])
+    return {
+        name: -float(np.polyfit(at, np.log(columns[column][late]), 1)[0])
+        for name, column in (("exponent", "train_loss"), ("kernel_exponent", "kernel_loss"))
     }
 
 

@@ -1,152 +1,62 @@
-"""Claims on the laws, stated before the sweeps of this experiment, and the report.
-
-Thresholds and margins are ours. Tasks, sizes and rates were chosen by runs of one seed; the rates
-and output scales of grokking after a sweep in which most test losses did not fall in time, its
-number of examples (300 to 350) and of seeds (3 to 6) after a second one.
-
-The best rate (Atanasov et al., 2024): for networks in muP whose outputs are divided by gamma, it
-grows as gamma^2 where gamma is small, and as gamma^(2 / L) where it is large, for L layers. Here
-the rate is that on w = alpha (theta - theta_0), which is alpha^2 times that on theta: constant in
-alpha where alpha is large, alpha^(2 - 2 / L) where it is small. Outputs in the NTK parameterisation
-are sqrt(width) times those in muP, so that gamma = 1 / (alpha sqrt(width)), and training is rich
-below alpha = 1 / sqrt(width).
-
-Grokking (Kumar et al., 2023): the larger alpha is, the later the test loss falls after the training
-loss, without a weight decay, and the kernel moves between the two.
-
-The edge of stability (Cohen et al., 2021): the sharpness rises to 2 / rate and stays there; a lazy
-network's stays as it was at the start.
-"""
+"""The report on a law: a table, claims and a figure."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
-    best_rate,
-    best_rates,
-    curve,
-    wide_table,
-)
+from lsa_jax.experiments.lazy_rich.learning_rates.experiment import best_rates, curve, wide_table
+from lsa_jax.experiments.theory.laws.claims import FROM, LEVEL, make_claims
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import Claim, Condition, decide_all, enough
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
-from lsa_jax.reporting.statistics import jackknife, value
 from lsa_jax.reporting.write import mean_and_spread
 from lsa_jax.sweep.fields import Config
 
-SLOPE_MARGIN = 0.2  # of log best rate against log alpha
-LEARNS = 0.5  # of the loss of a guess: above it a network has learned nothing
-LEVEL = 0.15  # grokking: a loss has fallen when it is below this share of that of a guess
-BETWEEN = 0.5  # of the kernel's movement until the test loss falls
-EDGE_MARGIN, STEADY_MARGIN = 0.1, 0.1
-BELOW_EDGE = 0.75  # times 2 / rate: a sharpness at the start from which one can see it rise
+# Swept settings, and their headings.
+_SWEPT = {
+    "output_scale": "alpha",
+    "learning_rate": "rate",
+    "source_exponent": "beta",
+    "phases": "phases",
+}
 
 
-def make_claims(config: Config) -> list[Claim]:
-    """Returns the claims on the configuration's law."""
-    return {"rate": _rate_claims, "grokking": _grokking_claims, "sharpness": _sharpness_claims}[
-        config.law
-    ](config)
+class _Layout(NamedTuple):
+    """The table and the figure of a law.
+
+    Attributes:
+        heading: of the table.
+        columns: of results, each with its heading and format; none for best rates.
+        draw: `(config, results, evaluations) -> figure`.
+    """
+
+    heading: str
+    columns: dict[str, tuple[str, str]]
+    draw: Callable[[Config, pd.DataFrame, pd.DataFrame], Any]
 
 
-def _all(
-    words: str, column: str, holds: Callable[[pd.Series], pd.Series], **at: object
-) -> Condition:
-    """Returns the condition that a column's numbers hold in all runs with these settings."""
-
-    def unmet(runs: Runs) -> str:
-        found = runs.where(**at).finished[column]
-        return "" if (good := holds(found)).all() else f"not in {(~good).sum()} of {len(good)} runs"
-
-    return Condition(words, unmet)
+# --- figures ------------------------------------------------------------------------------------
 
 
-# --- the best rate ------------------------------------------------------------------------------
+def _draw_each(
+    axis: Any, rows: pd.DataFrame, by: str, column: str, label: str, **options: Any
+) -> None:
+    """Draws the mean of a column along training, a line for each value of a setting."""
+    for (level, own), color in zip(rows.groupby(by), PALETTE, strict=False):
+        style = {"color": color, "label": label.format(level), **options}
+        draw_mean(axis, own[column], own["step"], **style)
 
 
-def rate_slope(depth: int, scales: Sequence[float]) -> Statistic:
-    """Returns the slope of log best rate against log alpha, by jackknife over seeds."""
-
-    def statistic(runs: Runs) -> Sample:
-        own = runs.where(depth=depth, output_scale=tuple(scales))
-        curves = [curve(own.finished, output_scale=scale) for scale in scales]
-        seeds = sorted(set.intersection(*(set(one.index) for one in curves)))
-
-        def of_seeds(kept: list[int]) -> float:
-            best = [best_rate(one.loc[kept]) for one in curves]
-            return np.polyfit(np.log2(scales), best, 1)[0] if np.isfinite(best).all() else np.nan
-
-        found = jackknife(seeds, of_seeds) if len(scales) > 1 else []
-        # A loss that is not finite is an outcome of a rate that is too large.
-        ran = own._replace(finished=own.finished.assign(ran=1.0))
-        return Sample(pd.Series(found, seeds[: len(found)], dtype=float), lost=ran.lost("ran"))
-
-    return statistic
-
-
-def _rate_claims(config: Config) -> list[Claim]:
-    scales = sorted(config.sweep.output_scale)
-    rich = [scale for scale in scales if scale * np.sqrt(config.width) <= 1]
-    lazy = [scale for scale in scales if scale >= 1]
-    claims = []
-    for depth in config.sweep.depth:
-        for words, own, law in (("lazy", lazy, 0.0), ("rich", rich, 2 - 2 / depth)):
-            if len(own) < 2:
-                continue
-            at = {"depth": depth, "output_scale": tuple(own)}
-            where = f"{own[0]:.3g} to {own[-1]:.3g}, {depth} layers"
-            conditions = (
-                enough("output_scale", 3, "three output scales", **at),
-                Condition("the best rates lie within the swept ones", _each(_at_an_end, at)),
-                Condition("the networks learn", _each(_learns_nothing, at)),
-            )
-            claims.append(
-                Claim(
-                    item=f"slope of log best rate against log alpha, {words}, alpha {where}, "
-                    f"within {SLOPE_MARGIN:g}",
-                    statistic=rate_slope(depth, own),
-                    paper=law,
-                    within=SLOPE_MARGIN,
-                    seed_sd=0.1,
-                    conditions=conditions,
-                    digits=2,
-                )
-            )
-    return claims
-
-
-def _each(unmet: Callable[[pd.DataFrame], str], at: dict[str, object]) -> Callable[[Runs], str]:
-    """Returns a condition on the runs from one on the curve of an output scale."""
-
-    def of_runs(runs: Runs) -> str:
-        for scale, own in runs.where(**at).finished.groupby("output_scale"):
-            if found := unmet(curve(own)):
-                return f"alpha {scale:.3g} {found}"
-        return ""
-
-    return of_runs
-
-
-def _at_an_end(own: pd.DataFrame) -> str:
-    return "is best at an end" if best_rate(own) in (own.columns.min(), own.columns.max()) else ""
-
-
-def _learns_nothing(own: pd.DataFrame) -> str:
-    least = own.mean(skipna=False).min()
-    return "" if least < np.log(LEARNS) else f"has a loss of {np.exp(least):.2f} at best"
-
-
-def _draw_rates(config: Config, table: pd.DataFrame) -> Any:
+def _draw_rates(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
     """Draws losses against the rate, a panel a depth, and the best rates against alpha."""
+    del histories
     from matplotlib import colormaps
 
     depths, scales = sorted(table["depth"].unique()), sorted(table["output_scale"].unique())
@@ -177,87 +87,12 @@ def _draw_rates(config: Config, table: pd.DataFrame) -> Any:
     return figure
 
 
-# --- grokking -----------------------------------------------------------------------------------
-
-
-def delay_slope(scales: Sequence[float]) -> Statistic:
-    """Returns the slope by seed of the delay, log2 of a ratio of steps, against log2 alpha."""
-
-    def statistic(runs: Runs) -> Sample:
-        own, found = runs.where(output_scale=tuple(scales)), {}
-        for seed, rows in own.finished.dropna(subset=["delay"]).groupby("seed"):
-            if rows["output_scale"].nunique() == len(scales) > 1:
-                found[seed] = np.polyfit(np.log2(rows["output_scale"]), rows["delay"], 1)[0]
-        return Sample(pd.Series(found, dtype=float), lost=own.lost("delay"))
-
-    return statistic
-
-
-def _grokking_claims(config: Config) -> list[Claim]:
-    *scales, lazy = sorted(config.sweep.output_scale)
-    if not scales:
-        return []
-    low, high = ({"output_scale": scale} for scale in (scales[0], scales[-1]))
-    falls = _all("the test loss falls", "test_falls", lambda fallen: fallen == 1, **high)
-    fits = _all(
-        "the training loss falls", "train_loss", lambda loss: loss < LEVEL, output_scale=lazy
-    )
-    where = f"at alpha {scales[-1]:g}"
-    measured = [
-        Claim(
-            item=f"{words} {where}, {name} loss",
-            statistic=value(f"{column}_{part}", **high),
-            digits=6,
-        )
-        for column, words in (
-            ("linearization_gap", "part of the change that the linearisation misses"),
-            ("kernel_distance", "distance of the kernel"),
-        )
-        for part, name in (("train", "fall of the training"), ("test", "fall of the test"))
-    ]
-    return [
-        Claim(
-            item="slope of log2 (step of the test loss's fall / that of the training loss's) "
-            f"against log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}",
-            statistic=delay_slope(scales),
-            above=0.0,
-            conditions=(enough("output_scale", 4, "four output scales"),),
-        ),
-        Claim(
-            item=f"test loss at the end at alpha {lazy:g}, which lazy training leaves high",
-            statistic=value("test_loss", output_scale=lazy),
-            above=LEVEL,
-            conditions=(fits, falls),
-        ),
-        *(
-            Claim(
-                item="share of the kernel's movement until the test loss falls that is after the "
-                f"training loss has fallen, alpha {at['output_scale']:g}",
-                statistic=value("kernel_between", **at),
-                above=BETWEEN,
-                conditions=(falls,),
-            )
-            for at in (low, high)
-        ),
-        *measured,
-    ]
-
-
-_GROKKING = {
-    "train_step": ("step, training loss", ".0f"),
-    "test_step": ("step, test loss", ".0f"),
-    "delay": ("delay, log2", ".2f"),
-    "kernel_between": ("kernel's share between", ".2f"),
-    "train_loss": ("training loss at the end", ".2g"),
-    "test_loss": ("test loss at the end", ".2g"),
-}
-
-
-def _draw_grokking(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
+def _draw_grokking(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
     """Draws losses and the kernel's distance along training, and the delay against alpha.
 
     At the smallest, a middle and the largest alpha; the kernel of the last moves by rounding alone.
     """
+    del config
     every = sorted(table["output_scale"].unique())
     scales = sorted({every[0], every[len(every) // 2], every[-1]})
     figure, (axes,) = subplots(1, len(scales) + 1, 3.6, 3.3)
@@ -283,59 +118,14 @@ def _draw_grokking(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
     return figure
 
 
-# --- sharpness ----------------------------------------------------------------------------------
-
-
-def _sharpness_claims(config: Config) -> list[Claim]:
-    rich, lazy = (pick(config.sweep.output_scale) for pick in (min, max))
-    claims = []
-    for rate in config.sweep.learning_rate:
-        at = {"output_scale": rich, "learning_rate": rate}
-        claims.append(
-            Claim(
-                item=f"sharpness over 2 / rate, mean of the last half, alpha {rich:g}, rate "
-                f"{rate:g}, within {EDGE_MARGIN:g}",
-                statistic=value("edge_ratio", **at),
-                paper=1.0,
-                within=EDGE_MARGIN,
-                seed_sd=0.03,
-                conditions=(
-                    _all("it starts below the edge", "start_ratio", lambda r: r < BELOW_EDGE, **at),
-                ),
-            )
-        )
-    if lazy > rich:
-        claims.append(
-            Claim(
-                item=f"sharpness in the last half over that at the start, alpha {lazy:g}, all "
-                f"rates, within {STEADY_MARGIN:g}",
-                statistic=value("sharpening", output_scale=lazy),
-                paper=1.0,
-                within=STEADY_MARGIN,
-                seed_sd=0.03,
-            )
-        )
-    return claims
-
-
-_SHARPNESS = {
-    "start_ratio": ("sharpness / (2 / rate), start", ".3f"),
-    "edge_ratio": ("the same, last half", ".3f"),
-    "sharpening": ("last half / start", ".3f"),
-    "train_loss": ("training loss at the end", ".2g"),
-}
-
-
-def _draw_sharpness(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
+def _draw_sharpness(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
     """Draws the sharpness along training, a panel an output scale, with 2 / rate dotted."""
-    scales, rates = (sorted(table[name].unique()) for name in ("output_scale", "learning_rate"))
-    figure, (axes,) = subplots(1, len(scales), 4.4, 3.6, sharey=True)
-    for axis, scale in zip(axes, scales, strict=True):
-        for rate, color in zip(rates, PALETTE, strict=False):
-            own = histories[
-                (histories["output_scale"] == scale) & (histories["learning_rate"] == rate)
-            ]
-            draw_mean(axis, own["sharpness"], own["step"], color=color, label=f"rate {rate:g}")
+    del config, table
+    panels = histories.groupby("output_scale")
+    figure, (axes,) = subplots(1, len(panels), 4.4, 3.6, sharey=True)
+    for axis, (scale, own) in zip(axes, panels, strict=True):
+        _draw_each(axis, own, "learning_rate", "sharpness", "rate {:g}")
+        for rate, color in zip(sorted(own["learning_rate"].unique()), PALETTE, strict=False):
             axis.axhline(2 / rate, color=color, linestyle=":")
         axis.set(yscale="log", xlabel="step", title=f"alpha {scale:g}")
     axes[0].set_ylabel("sharpness; dotted: 2 / rate")
@@ -343,13 +133,69 @@ def _draw_sharpness(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
     return figure
 
 
+def _draw_scaling(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
+    """Draws losses along training, a panel a target; dotted: descent with the infinite NTK."""
+    del config, table
+    panels = histories[histories["step"] > 0].groupby(["phases", "source_exponent"])
+    figure, (axes,) = subplots(1, len(panels), 3.6, 3.4)
+    for axis, ((phases, beta), own) in zip(axes, panels, strict=True):
+        _draw_each(axis, own, "output_scale", "train_loss", "alpha {:g}", limits=(1e-9, 2.0))
+        lazy = own[own["output_scale"] == own["output_scale"].max()]
+        means = lazy.groupby("step")["kernel_loss"].mean()
+        axis.plot(means.index, means, color="black", linestyle=":", label="infinite NTK")
+        axis.axvline(FROM * own["step"].max(), color="grey", lw=0.8)
+        title = f"beta {beta:g}, {phases} phases"
+        axis.set(xscale="log", yscale="log", xlabel="step", title=title)
+    axes[0].set_ylabel("training loss")
+    axes[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
 # --- report -------------------------------------------------------------------------------------
+
+_LAYOUTS = {
+    "rate": _Layout(
+        "log2 of the rate with the least training loss, ± its standard error", {}, _draw_rates
+    ),
+    "grokking": _Layout(
+        f"Steps at which losses fall below {LEVEL:g} of a guess's",
+        {
+            "train_step": ("step, training loss", ".0f"),
+            "test_step": ("step, test loss", ".0f"),
+            "delay": ("delay, log2", ".2f"),
+            "kernel_between": ("kernel's share between", ".2f"),
+            "train_loss": ("training loss at the end", ".2g"),
+            "test_loss": ("test loss at the end", ".2g"),
+        },
+        _draw_grokking,
+    ),
+    "sharpness": _Layout(
+        "Sharpness along training",
+        {
+            "start_ratio": ("sharpness / (2 / rate), start", ".3f"),
+            "edge_ratio": ("the same, last half", ".3f"),
+            "sharpening": ("last half / start", ".3f"),
+            "train_loss": ("training loss at the end", ".2g"),
+        },
+        _draw_sharpness,
+    ),
+    "scaling": _Layout(
+        f"Powers of 1 / step with which losses fall, from {FROM:g} of the steps on",
+        {
+            "exponent": ("power of the loss", ".3f"),
+            "kernel_exponent": ("of the infinite NTK, at this rate", ".3f"),
+            "train_loss": ("training loss at the end", ".2g"),
+            "test_loss": ("test loss at the end", ".2g"),
+        },
+        _draw_scaling,
+    ),
+}
 
 
 def _histories(workdir: Path, table: pd.DataFrame) -> pd.DataFrame:
     """Returns the evaluations of all runs, with their settings."""
     rows = [
-        {"id": own["id"], **{n: own[n] for n in ("output_scale", "learning_rate")}, **row}
+        {"id": own["id"], **{name: own[name] for name in _SWEPT if name in own}, **row}
         for _, own in table.iterrows()
         for row in files.read_all_metrics(workdir, own["id"])
     ]
@@ -357,10 +203,11 @@ def _histories(workdir: Path, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(table: pd.DataFrame, columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
-    """Returns one row an output scale and rate: means ± deviations over seeds."""
-    rows = []
-    for (scale, rate), own in table.groupby(["output_scale", "learning_rate"]):
-        row = {"alpha": f"{scale:g}", "rate": f"{rate:g}"}
+    """Returns one row for the swept settings: means ± deviations over seeds."""
+    rows, swept = [], [name for name in _SWEPT if name in table]
+    for levels, own in table.groupby(swept):
+        cells = [level if isinstance(level, str) else f"{level:g}" for level in levels]
+        row = dict(zip([_SWEPT[name] for name in swept], cells, strict=True))
         for column, (words, form) in columns.items():
             row[words] = mean_and_spread(own.get(column, pd.Series(dtype=float)), form)
         rows.append(row)
@@ -369,27 +216,19 @@ def _table(table: pd.DataFrame, columns: dict[str, tuple[str, str]]) -> pd.DataF
 
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the law's table, claims and figure."""
-    table = results[results["status"] == "ok"].copy()
+    table, layout = results[results["status"] == "ok"].copy(), _LAYOUTS[config.law]
     if "train_loss" not in table or table.empty:
         return Report(config.title, [], [], {}, notes=["No run has finished."])
-    if config.law == "rate":
-        best = best_rates(table, ("output_scale", "depth"))
-        shown = wide_table(best, "output_scale", "depth", "{} layers")
-        draw = functools.partial(_draw_rates, config, table)
+    if layout.columns:
+        shown, histories = _table(table, layout.columns), _histories(workdir, table)
     else:
-        shown = _table(table, _GROKKING if config.law == "grokking" else _SHARPNESS)
-        drawn = _draw_grokking if config.law == "grokking" else _draw_sharpness
-        draw = functools.partial(drawn, table, _histories(workdir, table))
-    words = {
-        "rate": "log2 of the rate with the least training loss, ± its standard error",
-        "grokking": f"Steps at which losses fall below {LEVEL:g} of a guess's",
-        "sharpness": "Sharpness along training",
-    }[config.law]
+        best, histories = best_rates(table, ("output_scale", "depth")), pd.DataFrame()
+        shown = wide_table(best, "output_scale", "depth", "{} layers")
     return Report(
         title=config.title,
-        tables=[(words, shown)],
+        tables=[(layout.heading, shown)],
         claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), results)),
-        figures={config.law: draw},
+        figures={config.law: functools.partial(layout.draw, config, table, histories)},
         notes=[
             f"{table['seed'].nunique()} seed(s), {config.steps} steps on {config.num_train} "
             f"examples; {int(table['diverged'].sum())} of {len(table)} runs left the finite "

@@ -1,0 +1,267 @@
+"""Claims on the laws, stated before the sweeps of this experiment.
+
+Thresholds and margins are ours. Tasks, sizes and rates were chosen by runs of one seed, and so was
+the margin of scaling laws; the rates and output scales of grokking after a sweep in which most test
+losses did not fall in time, its number of examples (300 to 350) and of seeds (3 to 6) after a
+second one.
+
+The best rate (Atanasov et al., 2024): for networks in muP whose outputs are divided by gamma, it
+grows as gamma^2 where gamma is small, and as gamma^(2 / L) where it is large, for L layers. Here
+the rate is that on w = alpha (theta - theta_0), which is alpha^2 times that on theta: constant in
+alpha where alpha is large, alpha^(2 - 2 / L) where it is small. Outputs in the NTK parameterisation
+are sqrt(width) times those in muP, so that gamma = 1 / (alpha sqrt(width)), and training is rich
+below alpha = 1 / sqrt(width).
+
+Grokking (Kumar et al., 2023): the larger alpha is, the later the test loss falls after the training
+loss, without a weight decay, and the kernel moves between the two.
+
+The edge of stability (Cohen et al., 2021): the sharpness rises to 2 / rate and stays there; a lazy
+network's stays as it was at the start.
+
+Scaling laws (Bordelon, Atanasov and Pehlevan, 2024): where the modes from k on have k^(-2 beta) of
+the target's power, and eigenvalues of the NTK go as k^-2, the loss falls as step^-beta in lazy
+training, and as step^(-2 beta / (1 + beta)) in rich training of a hard task, whose beta is below 1;
+an easy one's power is the same. Powers are compared with that of gradient descent with the infinite
+NTK in the same steps, which is not yet beta.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lsa_jax.experiments.lazy_rich.learning_rates.experiment import best_rate, curve
+from lsa_jax.reporting.claims import Claim, Condition, enough
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.statistics import jackknife, value
+from lsa_jax.sweep.fields import Config
+
+SLOPE_MARGIN = 0.2  # of log best rate against log alpha
+LEARNS = 0.5  # of the loss of a guess: above it a network has learned nothing
+LEVEL = 0.15  # grokking: a loss has fallen when it is below this share of that of a guess
+BETWEEN = 0.5  # of the kernel's movement until the test loss falls
+EDGE_MARGIN, STEADY_MARGIN = 0.1, 0.1
+EXPONENT_MARGIN = 0.25  # of a ratio of two powers of the step
+FROM = 0.01  # of all steps: from there on powers are fitted
+BELOW_EDGE = 0.75  # times 2 / rate: a sharpness at the start from which one can see it rise
+
+
+def make_claims(config: Config) -> list[Claim]:
+    """Returns the claims on the configuration's law."""
+    return _CLAIMS[config.law](config)
+
+
+def _agrees(
+    item: str, statistic: Statistic, law: float, margin: float, seed_sd: float, **fields: Any
+) -> Claim:
+    """Returns the claim that a statistic is within a margin of the law's number."""
+    return Claim(
+        item=f"{item}, within {margin:g}",
+        statistic=statistic,
+        paper=law,
+        within=margin,
+        seed_sd=seed_sd,
+        **fields,
+    )
+
+
+def _all(
+    words: str, column: str, holds: Callable[[pd.Series], pd.Series], **at: object
+) -> Condition:
+    """Returns the condition that a column's numbers hold in all runs with these settings."""
+
+    def unmet(runs: Runs) -> str:
+        found = runs.where(**at).finished[column]
+        return "" if (good := holds(found)).all() else f"not in {(~good).sum()} of {len(good)} runs"
+
+    return Condition(words, unmet)
+
+
+# --- the best rate ------------------------------------------------------------------------------
+
+
+def rate_slope(depth: int, scales: Sequence[float]) -> Statistic:
+    """Returns the slope of log best rate against log alpha, by jackknife over seeds."""
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(depth=depth, output_scale=tuple(scales))
+        curves = [curve(own.finished, output_scale=scale) for scale in scales]
+        seeds = sorted(set.intersection(*(set(one.index) for one in curves)))
+
+        def of_seeds(kept: list[int]) -> float:
+            best = [best_rate(one.loc[kept]) for one in curves]
+            return np.polyfit(np.log2(scales), best, 1)[0] if np.isfinite(best).all() else np.nan
+
+        found = jackknife(seeds, of_seeds) if len(scales) > 1 else []
+        # A loss that is not finite is an outcome of a rate that is too large.
+        ran = own._replace(finished=own.finished.assign(ran=1.0))
+        return Sample(pd.Series(found, seeds[: len(found)], dtype=float), lost=ran.lost("ran"))
+
+    return statistic
+
+
+def _rate_claims(config: Config) -> list[Claim]:
+    scales = sorted(config.sweep.output_scale)
+    rich = [scale for scale in scales if scale * np.sqrt(config.width) <= 1]
+    lazy = [scale for scale in scales if scale >= 1]
+    claims = []
+    for depth in config.sweep.depth:
+        for words, own, law in (("lazy", lazy, 0.0), ("rich", rich, 2 - 2 / depth)):
+            if len(own) < 2:
+                continue
+            at = {"depth": depth, "output_scale": tuple(own)}
+            where = f"{own[0]:.3g} to {own[-1]:.3g}, {depth} layers"
+            conditions = (
+                enough("output_scale", 3, "three output scales", **at),
+                Condition("the best rates lie within the swept ones", _each(_at_an_end, at)),
+                Condition("the networks learn", _each(_learns_nothing, at)),
+            )
+            item = f"slope of log best rate against log alpha, {words}, alpha {where}"
+            of_best = rate_slope(depth, own)
+            more = {"conditions": conditions, "digits": 2}
+            claims.append(_agrees(item, of_best, law, SLOPE_MARGIN, 0.1, **more))
+    return claims
+
+
+def _each(unmet: Callable[[pd.DataFrame], str], at: dict[str, object]) -> Callable[[Runs], str]:
+    """Returns a condition on the runs from one on the curve of an output scale."""
+
+    def of_runs(runs: Runs) -> str:
+        for scale, own in runs.where(**at).finished.groupby("output_scale"):
+            if found := unmet(curve(own)):
+                return f"alpha {scale:.3g} {found}"
+        return ""
+
+    return of_runs
+
+
+def _at_an_end(own: pd.DataFrame) -> str:
+    return "is best at an end" if best_rate(own) in (own.columns.min(), own.columns.max()) else ""
+
+
+def _learns_nothing(own: pd.DataFrame) -> str:
+    least = own.mean(skipna=False).min()
+    return "" if least < np.log(LEARNS) else f"has a loss of {np.exp(least):.2f} at best"
+
+
+# --- grokking -----------------------------------------------------------------------------------
+
+
+def delay_slope(scales: Sequence[float]) -> Statistic:
+    """Returns the slope by seed of the delay, log2 of a ratio of steps, against log2 alpha."""
+
+    def statistic(runs: Runs) -> Sample:
+        own, found = runs.where(output_scale=tuple(scales)), {}
+        for seed, rows in own.finished.dropna(subset=["delay"]).groupby("seed"):
+            if rows["output_scale"].nunique() == len(scales) > 1:
+                found[seed] = np.polyfit(np.log2(rows["output_scale"]), rows["delay"], 1)[0]
+        return Sample(pd.Series(found, dtype=float), lost=own.lost("delay"))
+
+    return statistic
+
+
+def _grokking_claims(config: Config) -> list[Claim]:
+    *scales, lazy = sorted(config.sweep.output_scale)
+    if not scales:
+        return []
+    low, high = ({"output_scale": scale} for scale in (scales[0], scales[-1]))
+    falls = _all("the test loss falls", "test_falls", lambda fallen: fallen == 1, **high)
+    fits = _all(
+        "the training loss falls", "train_loss", lambda loss: loss < LEVEL, output_scale=lazy
+    )
+    where = f"at alpha {scales[-1]:g}"
+    measured = [
+        Claim(
+            item=f"{words} {where}, {name} loss",
+            statistic=value(f"{column}_{part}", **high),
+            digits=6,
+        )
+        for column, words in (
+            ("linearization_gap", "part of the change that the linearisation misses"),
+            ("kernel_distance", "distance of the kernel"),
+        )
+        for part, name in (("train", "fall of the training"), ("test", "fall of the test"))
+    ]
+    return [
+        Claim(
+            item="slope of log2 (step of the test loss's fall / that of the training loss's) "
+            f"against log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}",
+            statistic=delay_slope(scales),
+            above=0.0,
+            conditions=(enough("output_scale", 4, "four output scales"),),
+        ),
+        Claim(
+            item=f"test loss at the end at alpha {lazy:g}, which lazy training leaves high",
+            statistic=value("test_loss", output_scale=lazy),
+            above=LEVEL,
+            conditions=(fits, falls),
+        ),
+        *(
+            Claim(
+                item="share of the kernel's movement until the test loss falls that is after the "
+                f"training loss has fallen, alpha {at['output_scale']:g}",
+                statistic=value("kernel_between", **at),
+                above=BETWEEN,
+                conditions=(falls,),
+            )
+            for at in (low, high)
+        ),
+        *measured,
+    ]
+
+
+# --- sharpness and scaling ----------------------------------------------------------------------
+
+
+def _sharpness_claims(config: Config) -> list[Claim]:
+    rich, lazy = (pick(config.sweep.output_scale) for pick in (min, max))
+    claims = []
+    for rate in config.sweep.learning_rate:
+        at = {"output_scale": rich, "learning_rate": rate}
+        item = f"sharpness over 2 / rate, mean of the last half, alpha {rich:g}, rate {rate:g}"
+        starts = _all("it starts below the edge", "start_ratio", lambda r: r < BELOW_EDGE, **at)
+        ratio = value("edge_ratio", **at)
+        claims.append(_agrees(item, ratio, 1.0, EDGE_MARGIN, 0.03, conditions=(starts,)))
+    if lazy > rich:
+        item = f"sharpness in the last half over that at the start, alpha {lazy:g}, all rates"
+        steady = value("sharpening", output_scale=lazy)
+        claims.append(_agrees(item, steady, 1.0, STEADY_MARGIN, 0.03))
+    return claims
+
+
+def _over(first: Statistic, second: Statistic) -> Statistic:
+    """Returns the ratio of two statistics without test examples, paired by seed."""
+
+    def statistic(runs: Runs) -> Sample:
+        one, other = first(runs), second(runs)
+        ratio = (one.values / other.values).dropna()
+        return one._replace(values=ratio, lost=one.lost or other.lost)
+
+    return statistic
+
+
+def _scaling_claims(config: Config) -> list[Claim]:
+    axes, claims = config.sweep, []
+    rich, lazy = min(axes.output_scale), max(axes.output_scale)
+    for phases, beta in itertools.product(axes.phases, axes.source_exponent):
+        at = {"phases": phases, "source_exponent": beta}
+        kernel = value("kernel_exponent", output_scale=lazy, **at)
+        for scale, law in ((rich, max(1.0, 2 / (1 + beta))), (lazy, 1.0)):
+            item = (
+                f"power of the loss in steps at alpha {scale:g} over that of the infinite NTK, "
+                f"beta {beta:g}, {phases} phases"
+            )
+            ratio = _over(value("exponent", output_scale=scale, **at), kernel)
+            claims.append(_agrees(item, ratio, law, EXPONENT_MARGIN, 0.1, digits=2))
+    return claims
+
+
+_CLAIMS = {
+    "rate": _rate_claims,
+    "grokking": _grokking_claims,
+    "sharpness": _sharpness_claims,
+    "scaling": _scaling_claims,
+}
