@@ -14,6 +14,7 @@ from lsa_jax.sweep import gallery_pages, publishing  # noqa: E402
 from notebooks import prepare  # noqa: E402
 
 _GALLERY = Path(__file__).with_name("gallery")
+_CELL, _CODE = re.compile(r"<td.*?</td>", re.DOTALL), re.compile(r"<code>[^<]*</code>")
 _ADDRESS = re.compile(r'(src|href)="(?!\w+:|[/#])([^"]*)"')
 
 
@@ -65,3 +66,13 @@ def on_page_markdown(markdown, page, config, files):
         if mark in markdown:
             markdown = markdown.replace(mark, _notice(item))
     return _ADDRESS.sub(lambda found: _address(found, page), markdown)
+
+
+def _breakable(found):
+    """Returns code whose names may go on in the next line after a slash or an underscore."""
+    return re.sub(r"(?<=\w)([/_])(?=\w)", r"\1<wbr>", found[0])
+
+
+def on_post_page(output, page, config):
+    """Lets code in tables break between the parts of a path."""
+    return _CELL.sub(lambda cell: _CODE.sub(_breakable, cell[0]), output)
