@@ -335,6 +335,16 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(str(linked.resolve().relative_to(ROOT))), target
 
 
+@pytest.mark.parametrize("page", [p for p in PAGES if not p.startswith("docs/gallery/")])
+def test_headings_differ_code_is_not_clipped_and_pictures_have_words(page):
+    code = [line for block in _BLOCK.finditer(PAGES[page]) for line in block["code"].splitlines()]
+    assert max(map(len, code), default=0) <= 110 or page == "README.md"  # as fit at 1,280 pixels
+    prose = _BLOCK.sub("", PAGES[page])
+    headings = re.findall(r"^#+ (.+)$", prose, re.M)
+    assert len(set(headings)) == len(headings)
+    assert not re.search(r"!\[\s*\]\(", prose)
+
+
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text()
     linked = [page for page in DOCS if page.parent.parent.name != "gallery"]  # by their works
