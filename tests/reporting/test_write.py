@@ -91,7 +91,7 @@ def test_the_page_needs_nothing_from_elsewhere(page):
 @pytest.mark.parametrize(
     ("statuses", "words"),
     [
-        (["shown", "not run", "not shown"], "1 of 2 claims holds, 1 does not, 1 was not run."),
+        (["shown", "not run", "not shown"], "1 of 2 claims holds, 1 does not, 1 claim was not run."),
         (
             ["measured", "shown", "measured"],
             "1 of 1 claims holds, 2 numbers without an expected value.",
