@@ -14,7 +14,8 @@ from lsa_jax.sweep import gallery_pages, publishing  # noqa: E402
 from notebooks import prepare  # noqa: E402
 
 _GALLERY = Path(__file__).with_name("gallery")
-_CELL, _CODE = re.compile(r"<td.*?</td>", re.DOTALL), re.compile(r"<code>[^<]*</code>")
+_NARROW = re.compile(r'<td.*?</td>|<div class="language-bash.*?</div>', re.DOTALL)
+_SEAM = re.compile(r"<[^>]*>|(?<=\w)[/_](?=\w)")  # a tag, or the end of a part of a path
 _ADDRESS = re.compile(r'(src|href)="(?!\w+:|[/#])([^"]*)"')
 
 
@@ -69,10 +70,10 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def _breakable(found):
-    """Returns code whose names may go on in the next line after a slash or an underscore."""
-    return re.sub(r"(?<=\w)([/_])(?=\w)", r"\1<wbr>", found[0])
+    """Returns HTML whose paths may go on in the next line after a slash or an underscore."""
+    return _SEAM.sub(lambda seam: seam[0] + "<wbr>" * (seam[0][0] != "<"), found[0])
 
 
 def on_post_page(output, page, config):
-    """Lets code in tables break between the parts of a path."""
-    return _CELL.sub(lambda cell: _CODE.sub(_breakable, cell[0]), output)
+    """Lets paths in tables and commands break between their parts."""
+    return _NARROW.sub(_breakable, output)
