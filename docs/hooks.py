@@ -14,6 +14,8 @@ from lsa_jax.sweep import gallery_pages, publishing  # noqa: E402
 from notebooks import prepare  # noqa: E402
 
 _GALLERY = Path(__file__).with_name("gallery")
+_NARROW = re.compile(r'<td.*?</td>|<div class="language-bash.*?</div>', re.DOTALL)
+_SEAM = re.compile(r"<[^>]*>|(?<=\w)[/_](?=\w)")  # a tag, or the end of a part of a path
 _ADDRESS = re.compile(r'(src|href)="(?!\w+:|[/#])([^"]*)"')
 
 
@@ -59,8 +61,19 @@ def on_page_markdown(markdown, page, config, files):
     if not page.file.src_uri.startswith("gallery/"):
         return markdown
     page.meta["hide"] = ["toc"]  # which leaves tables and cards more room
+    page.meta["search"] = {"boost": 2}  # "Table 1" finds the table before pages that name it
     for item in gallery.read(_GALLERY).values():
         mark = gallery_pages.MARK.format(item.name)
         if mark in markdown:
             markdown = markdown.replace(mark, _notice(item))
     return _ADDRESS.sub(lambda found: _address(found, page), markdown)
+
+
+def _breakable(found):
+    """Returns HTML whose paths may go on in the next line after a slash or an underscore."""
+    return _SEAM.sub(lambda seam: seam[0] + "<wbr>" * (seam[0][0] != "<"), found[0])
+
+
+def on_post_page(output, page, config):
+    """Lets paths in tables and commands break between their parts."""
+    return _NARROW.sub(_breakable, output)

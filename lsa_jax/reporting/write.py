@@ -187,7 +187,7 @@ _COUNTED = {
     "shown of one seed": ("holds for one seed", "hold for one seed"),
     "condition not met": ("cannot be judged", "cannot be judged"),
     "measured": ("number without an expected value", "numbers without an expected value"),
-    "not run": ("was not run", "were not run"),
+    "not run": ("claim was not run", "claims were not run"),
 }
 
 

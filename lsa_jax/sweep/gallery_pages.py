@@ -138,6 +138,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "has_primary": bool(primary),
         "first": list(map(in_words, main_claims(claims))),
         "primary": [in_words(claim) | {"size": sized[claim["item"]]} for claim in primary],
+        "primary_claims": primary,
         "counts": counts_in_words(claims),
         "counted": Counter(claim["status"] for claim in claims),
         "full": any(item.size == "full" for item in published),
@@ -171,7 +172,9 @@ def write(place: Path, found: Sequence[Entry]) -> list[Path]:
     """
     shown = [_paper(name, found) for name in papers.PAPERS]
     render = environment().get_template
-    texts = {"index": render("gallery.html").render(papers=shown, statuses=STATUSES)}
+    primary = [c for paper in shown for e in paper["published"] for c in e["primary_claims"]]
+    counts = counts_in_words(primary)
+    texts = {"index": render("gallery.html").render(papers=shown, statuses=STATUSES, counts=counts)}
     texts["figures"] = render("gallery_cards.html").render(papers=shown)
     for paper in shown:
         texts[paper["name"]] = render("gallery_paper.html").render(paper=paper)

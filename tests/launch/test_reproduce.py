@@ -138,7 +138,7 @@ def test_a_sweep_that_fails_does_not_stop_the_others(refused, paper, tmp_path):
     assert found["works"]["run_seconds"] == 3
     assert found["works"]["machine"]["cores"] >= 1
     report = (workdir / "report.md").read_text()
-    parts = ("works/report.md", "logs/works.log", "works/curve.png", "1 was not run")
+    parts = ("works/report.md", "logs/works.log", "works/curve.png", "1 claim was not run")
     assert all(part in report for part in parts)
     assert "2 x cuda (H200)" in report
     assert "out of luck" in (workdir / "logs/crash.log").read_text()

@@ -68,7 +68,10 @@ def page(folder):
 
 def test_the_page_has_claims_runs_settings_command_and_machine(page):
     assert "<h1>A title &amp; more</h1>" in page
-    assert "3 runs, 1 failed, 6 s in all." in page and "1 of 1 claims holds, 1 was not run." in page
+    assert (
+        "3 runs, 1 failed, 6 s in all." in page
+        and "1 of 1 claims holds, 1 claim was not run." in page
+    )
     assert "20.5 ± 1.2" in page and "17.25 to 23.75" in page and ">note<" not in page
     assert '<span class="status good">shown</span>' in page
     assert '<span class="status bad">failed</span> the &lt;loss&gt; was not finite' in page
@@ -88,7 +91,10 @@ def test_the_page_needs_nothing_from_elsewhere(page):
 @pytest.mark.parametrize(
     ("statuses", "words"),
     [
-        (["shown", "not run", "not shown"], "1 of 2 claims holds, 1 does not, 1 was not run."),
+        (
+            ["shown", "not run", "not shown"],
+            "1 of 2 claims holds, 1 does not, 1 claim was not run.",
+        ),
         (
             ["measured", "shown", "measured"],
             "1 of 1 claims holds, 2 numbers without an expected value.",
