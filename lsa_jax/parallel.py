@@ -26,9 +26,9 @@ from lsa_jax.errors import InputError
 
 BATCH_AXIS = "batch_parts"
 
-# "shard_map", or "pmap", which has been a layer over it since JAX 0.8: the same results. `pmap` never
-# lets go of a function and its compiled program (JAX 0.10), so that on Linux a process that trains
-# some 70 groups one after the other has too many pieces of memory, and is aborted.
+# "shard_map", or "pmap", a layer over it since JAX 0.8: the same results. But `pmap` never lets go
+# of a function and its compiled program (JAX 0.10), so that on Linux a process that trains some 70
+# groups one after the other has too many pieces of memory, and is aborted.
 MAP: Literal["shard_map", "pmap"] = "shard_map"
 
 Tree = TypeVar("Tree")
