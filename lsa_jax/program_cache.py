@@ -32,8 +32,11 @@ def keep_programs() -> None:
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-        folder = home / "lsa_jax" / "programs" / _machine()
+        chosen = os.environ.get("XDG_CACHE_HOME")
+        if not chosen and not Path.home().is_dir():
+            return
+        caches = Path(chosen) if chosen else Path.home() / ".cache"
+        folder = caches / "lsa_jax" / "programs" / _machine()
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # no home, or no right to write there
         return

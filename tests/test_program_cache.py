@@ -36,9 +36,9 @@ def test_a_second_process_takes_programs_from_the_users_cache(tmp_path):
 
 
 @pytest.mark.parametrize("chosen", ["kept", None])
-def test_users_choose_the_folder_and_a_home_that_cannot_be_written_is_left_alone(tmp_path, chosen):
-    home = tmp_path / "file"
-    home.write_text("no folder")
+def test_users_choose_the_folder_and_without_a_home_there_is_none(tmp_path, chosen):
+    home = tmp_path / "missing"
     variables = {} if chosen is None else {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / chosen)}
     assert _run(home, **variables)[0] == "0"
     assert (tmp_path / "kept").exists() == (chosen is not None)
+    assert not home.exists()
