@@ -182,6 +182,7 @@ def _draw_panels(config: Config, seeds: list[families.Family]) -> Any:
         heat.axvline(families.describe(config, family)["transition"], color="black", lw=0.8, ls=":")
     heat.set(title="Spearman of two steps (dotted: clear phases change)", ylabel="step")
     heat.set_aspect("equal")
+    heat.grid(visible=False)
     for k, color in zip((1, 2, 3), PALETTE, strict=False):
         found = np.mean([families.recall(*pair, k) for pair in losses], axis=0)
         recalls.plot(steps, found, color=color, label=f"k = {k}")

@@ -121,7 +121,7 @@ def _draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
         draw_series(axis, paths, "step", name, "case", each="id", lw=1)
     loss.set(xlabel="step", title="population loss")
     accuracy.set(xlabel="step", title="accuracy, strict")
-    accuracy.legend(frameon=False, fontsize="x-small")
+    accuracy.legend(title="L, n, M", frameon=False, fontsize="x-small")
     behind = int(fine["list_length"].max()) + 1
     last = paths.drop_duplicates("id", keep="last").set_index(["id", "case"]).filter(like="weight_")
     last = last.div(last.abs().max(axis=1), axis=0)

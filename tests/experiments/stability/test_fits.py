@@ -83,6 +83,13 @@ def test_intervals_contain_the_exponent_and_the_difference(m, pairs, laws, expon
     assert (found / tables >= 0.95).all()
 
 
+@pytest.mark.parametrize(("tail", "reach"), [(0.025, 0.96), (0.05, 0.91), (0.004, np.nan)])
+def test_an_interval_reaches_as_far_as_that_share_of_the_subsamples(tail, reach):
+    away = np.arange(1, 101) / 100 * np.where(np.arange(100) % 2, 1, -1)
+    np.testing.assert_allclose(interval(2.0, 2 + away, tail), (2 - reach, 2 + reach))
+    np.testing.assert_allclose(interval(2.0, np.append(2 + away, [np.nan] * 20)), (np.nan, np.nan))
+
+
 def test_a_difference_of_exponents_is_subsampled_on_the_same_pairs():
     rng = np.random.default_rng(0)
     samples = [rng.lognormal(size=40) / n for n in FEW]
