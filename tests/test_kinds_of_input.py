@@ -388,7 +388,6 @@ WITHOUT_ARRAYS = {
     ),
     **dict.fromkeys("Choice Workers choose_solver".split(), "numbers of sizes"),
     "check_duals": "a nonlinearity",
-    "sampled_kernel": "inputs that it hands to `monte_carlo_kernel`",
     "leaf_names": "names of a tree, whatever its leaves",
     "Model": "a tuple of functions",
     "MODELS": "functions that have rows",
