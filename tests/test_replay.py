@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from matplotlib import pyplot
 
 from lsa_jax.reporting import files, gallery
 from lsa_jax.sweep import publishing, run
@@ -50,3 +51,4 @@ def test_a_record_s_claims_are_decided_as_published_and_its_figures_drawn(name, 
         figure = draw()
         figure.canvas.draw()
         assert any(axis.has_data() for axis in figure.axes)
+        pyplot.close(figure)
