@@ -70,15 +70,13 @@ class _WindowPool(Layer):
             InputError: inputs are not images, or no window fits into them.
         """
         check_fits(type(self).__name__, x, self.window, self.padding)
-        if isinstance(self, MaxPool):
-            return nn.max_pool(x, self.window, self.strides, self.padding)
-        mean = nn.avg_pool(x, self.window, self.strides, self.padding)
-        return prod(self.window) * mean if isinstance(self, SumPool) else mean
+        return self._pooled(x)
+
+    def _pooled(self, x: Float[Array, "n h w c"]) -> Float[Array, "n p q c"]:
+        return nn.avg_pool(x, self.window, self.strides, self.padding)
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
-        """Returns one step; None of maxima."""
-        if isinstance(self, MaxPool):
-            return None
+        """Returns one step."""
         windows = Windows(self.window, self.strides, self.padding)
         return (steps.Pool(windows, total=isinstance(self, SumPool)),)
 
@@ -92,6 +90,9 @@ class AvgPool(_WindowPool):
 class SumPool(_WindowPool):
     """Adds over windows of an image; see `Conv` for `window`, `strides`, `padding`."""
 
+    def _pooled(self, x: Float[Array, "n h w c"]) -> Float[Array, "n p q c"]:
+        return prod(self.window) * super()._pooled(x)
+
 
 @dataclass(frozen=True)
 class MaxPool(_WindowPool):
@@ -99,3 +100,9 @@ class MaxPool(_WindowPool):
 
     Its kernel at infinite width has no formula: `models.sampled_kernel` estimates it.
     """
+
+    def _pooled(self, x: Float[Array, "n h w c"]) -> Float[Array, "n p q c"]:
+        return nn.max_pool(x, self.window, self.strides, self.padding)
+
+    def infinite(self, parameterization: str) -> None:
+        """Returns None."""

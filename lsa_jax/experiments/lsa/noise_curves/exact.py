@@ -174,8 +174,7 @@ def _predicted(
 ) -> dict[str, object]:
     """Returns the squared test error, and its prediction from the kernel's spectrum.
 
-    The pool are all images, of which the training ones are drawn. Errors are over the variance of
-    the pool's targets.
+    The pool is training and test images together. Errors are over the variance of its targets.
 
     Args:
         parts: kernel matrices of training images, of test against training, and of test images.
@@ -234,7 +233,7 @@ def _chosen(settings: Config, train: Dataset, scratch: Path) -> kernels.Choice:
             except TypeError:
                 raise InputError(f"{kept} is damaged; {remedy}") from None
         if len(settings.ridge) > 1:
-            choice = kernels.Choice("cholesky", "several ridges, of which left-out errors choose")
+            choice = kernels.Choice("cholesky", "several ridges: leave-one-out errors choose")
         else:
             scratch.mkdir(parents=True, exist_ok=True)
             choice = kernels.choose_solver(*train.targets.shape)

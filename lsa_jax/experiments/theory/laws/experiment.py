@@ -71,7 +71,7 @@ def draw(config: Config, data: tuple[Dataset, Dataset] | None) -> tuple[Dataset,
     """Returns the training and test examples of a point's seed.
 
     "quadratic": Gaussian inputs x and targets x_1^2 / sqrt(3), whose mean square is 1. "circle":
-    see `circle`, evenly spaced angles, of which the test ones lie between those of training.
+    see `circle`, evenly spaced angles; those of the test are shifted by half a step.
     """
     key, found, task = jax.random.key(config.seed), [], LAWS[config.law].task
     for stream, size in ((_TRAIN, config.num_train), (_TEST, config.num_test)):
@@ -346,5 +346,10 @@ def exponents(columns: dict[str, np.ndarray]) -> dict[str, float]:
 
 
 EXPERIMENT = Experiment(
-    load=load, run=run, report=make_report, varying=("learning_rate", "seed"), in_parts=True
+    load=load,
+    run=run,
+    report=make_report,
+    varying=("learning_rate", "seed"),
+    in_parts=True,
+    report_version=2,
 )

@@ -13,10 +13,10 @@ from lsa_jax.experiments.theory.laws.claims import FROM, LEVEL, make_claims
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
+from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
 # Swept settings, and their headings.
@@ -33,12 +33,12 @@ class _Layout(NamedTuple):
 
     Attributes:
         heading: of the table.
-        columns: of results, each with its heading and format; none for best rates.
+        columns: of results, each with its heading; none for best rates.
         draw: `(config, results, evaluations) -> figure`.
     """
 
     heading: str
-    columns: dict[str, tuple[str, str]]
+    columns: dict[str, str]
     draw: Callable[[Config, pd.DataFrame, pd.DataFrame], Any]
 
 
@@ -49,9 +49,10 @@ def _draw_each(
     axis: Any, rows: pd.DataFrame, by: str, column: str, label: str, **options: Any
 ) -> None:
     """Draws the mean of a column along training, a line for each value of a setting."""
-    for (level, own), color in zip(rows.groupby(by), PALETTE, strict=False):
-        style = {"color": color, "label": label.format(level), **options}
-        draw_mean(axis, own[column], own["step"], **style)
+    rows = rows.sort_values(by, kind="stable")
+    draw_series(
+        axis, rows.assign(level=rows[by].map(label.format)), "step", column, "level", **options
+    )
 
 
 def _draw_rates(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
@@ -160,32 +161,32 @@ _LAYOUTS = {
     "grokking": _Layout(
         f"Steps at which losses fall below {LEVEL:g} of a guess's",
         {
-            "train_step": ("step, training loss", ".0f"),
-            "test_step": ("step, test loss", ".0f"),
-            "delay": ("delay, log2", ".2f"),
-            "kernel_between": ("kernel's share between", ".2f"),
-            "train_loss": ("training loss at the end", ".2g"),
-            "test_loss": ("test loss at the end", ".2g"),
+            "train_step": "step, training loss",
+            "test_step": "step, test loss",
+            "delay": "delay, log2",
+            "kernel_between": "kernel's share between",
+            "train_loss": "training loss at the end",
+            "test_loss": "test loss at the end",
         },
         _draw_grokking,
     ),
     "sharpness": _Layout(
         "Sharpness along training",
         {
-            "start_ratio": ("sharpness / (2 / rate), start", ".3f"),
-            "edge_ratio": ("the same, last half", ".3f"),
-            "sharpening": ("last half / start", ".3f"),
-            "train_loss": ("training loss at the end", ".2g"),
+            "start_ratio": "sharpness / (2 / rate), start",
+            "edge_ratio": "the same, last half",
+            "sharpening": "last half / start",
+            "train_loss": "training loss at the end",
         },
         _draw_sharpness,
     ),
     "scaling": _Layout(
         f"Powers of 1 / step with which losses fall, from {FROM:g} of the steps on",
         {
-            "exponent": ("power of the loss", ".3f"),
-            "kernel_exponent": ("of the infinite NTK, at this rate", ".3f"),
-            "train_loss": ("training loss at the end", ".2g"),
-            "test_loss": ("test loss at the end", ".2g"),
+            "exponent": "power of the loss",
+            "kernel_exponent": "of the infinite NTK, at this rate",
+            "train_loss": "training loss at the end",
+            "test_loss": "test loss at the end",
         },
         _draw_scaling,
     ),
@@ -202,25 +203,15 @@ def _histories(workdir: Path, table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _table(table: pd.DataFrame, columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
-    """Returns one row for the swept settings: means ± deviations over seeds."""
-    rows, swept = [], [name for name in _SWEPT if name in table]
-    for levels, own in table.groupby(swept):
-        cells = [level if isinstance(level, str) else f"{level:g}" for level in levels]
-        row = dict(zip([_SWEPT[name] for name in swept], cells, strict=True))
-        for column, (words, form) in columns.items():
-            row[words] = mean_and_spread(own.get(column, pd.Series(dtype=float)), form)
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
 def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the law's table, claims and figure."""
     table, layout = results[results["status"] == "ok"].copy(), _LAYOUTS[config.law]
     if "train_loss" not in table or table.empty:
         return Report(config.title, [], [], {}, notes=["No run has finished."])
     if layout.columns:
-        shown, histories = _table(table, layout.columns), _histories(workdir, table)
+        swept = {name: heading for name, heading in _SWEPT.items() if name in table}
+        shown = table_of_means(table.rename(columns=swept), list(swept.values()), layout.columns)
+        histories = _histories(workdir, table)
     else:
         best, histories = best_rates(table, ("output_scale", "depth")), pd.DataFrame()
         shown = wide_table(best, "output_scale", "depth", "{} layers")
