@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from lsa_jax import costs, kernels
@@ -16,8 +17,10 @@ from lsa_jax.models.model import ExampleShape, Model
 # Passes over the training examples: at least these, and at least as many as these steps take.
 _LEAST_EPOCHS, _LEAST_STEPS = 40, 2000
 _FEWEST = 120  # examples: a quarter of them, 30, is enough to test on
-_TIMED = 128  # examples along a side of the matrix of a finite kernel that is timed
-_SIDE = 16  # examples along a side of the tile of an infinite kernel that is timed
+_TIMED = 256  # examples along a side of the matrix of a finite kernel that is timed
+_SIDE = 32  # examples along a side of the tile of an infinite kernel that is timed
+_SEEDS = 5  # networks a split, which are timed together as they are trained
+_ORDER = 400  # of the matrix whose eigendecomposition is timed
 _COMPILED = 8.0  # seconds for the programs of either part
 _SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
 
@@ -44,17 +47,19 @@ class Sizes(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """Seconds on this machine, of a step of training and of an entry of kernels.
+    """Seconds on this machine of the parts that a diagnosis is made of.
 
     Attributes:
-        step: of training.
+        step: of training one of several networks.
         entry: of a network's finite kernel.
         infinite: of the kernel at infinite width; 0 without one.
+        cube: of an eigendecomposition, over the third power of its matrix's order.
     """
 
     step: float = 0.0
     entry: float = 0.0
     infinite: float = 0.0
+    cube: float = 0.0
 
 
 def default_epochs(num_train: int, batch_size: int) -> int:
@@ -63,23 +68,31 @@ def default_epochs(num_train: int, batch_size: int) -> int:
 
 
 def measure_pace(model: Model, kernel: Callable | None, task: Task, batch_size: int) -> Pace:
-    """Times a step of training and tiles of the kernels, without their compilation."""
+    """Times a step of training, tiles of the kernels and a solution, without their compilation."""
     inputs, targets = (jnp.asarray(a[: max(batch_size, _TIMED)]) for a in task.train)
     params = model.init(jax.random.key(0), ExampleShape.of(task.train.inputs))
+    batch = inputs[:batch_size], targets[:batch_size]
+    replicas = jax.tree.map(lambda a: jnp.stack([jnp.asarray(a)] * _SEEDS), (params, *batch))
 
     def total(params: Any, x: Array, y: Array) -> Array:
         return loss_of(task)(model.apply(params, x), y).mean()
 
-    step = jax.jit(jax.grad(total))
+    step = jax.jit(jax.vmap(jax.grad(total)))
     few, network = inputs[:_TIMED], kernels.finite_kernel(model.apply, params)
-    of_step = costs.timed(lambda: step(params, inputs[:batch_size], targets[:batch_size]))
-    of_tile = costs.timed(lambda: kernels.gram(network, few, few, progress=False))
+    of_step = costs.timed(lambda: step(*replicas)) / _SEEDS
+    quarter = few[: max(1, len(few) // 4)]  # a call costs some time for any number of examples
+    of_tile, of_call = (
+        costs.timed(lambda x=x: kernels.gram(network, x, x, progress=False)) for x in (few, quarter)
+    )
+    of_entry = max(of_tile - of_call, 0.1 * of_tile) / max(1, len(few) ** 2 - len(quarter) ** 2)
     of_infinite, count = 0.0, min(_SIDE, len(few))
     if kernel is not None:
         tile = jax.jit(kernel)
         of_infinite = costs.timed(lambda: tile(few[:count], few[:count]))
+    rows = np.random.default_rng(0).standard_normal((_ORDER, _ORDER))
+    solution = costs.timed(lambda: kernels.eigendecompose(rows @ rows.T))
     # The evaluation after each epoch takes about half of the training.
-    return Pace(1.5 * of_step, of_tile / len(few) ** 2, of_infinite / count**2)
+    return Pace(1.5 * of_step, of_entry, of_infinite / count**2, solution / _ORDER**3)
 
 
 def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> tuple[float, float]:
@@ -90,18 +103,18 @@ def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> t
     n = sizes.examples - (tests if task.test is None else 0)
     steps = sizes.epochs * -(-n // batch_size)
     entries = n * (n + tests)
-    decomposed = 2 * 9 * n**3 / 1e10  # at 10 GFLOP/s in double precision
     networks = sizes.folds * sizes.seeds
     of_training = networks * steps * pace.step
     of_kernels = networks * 2 * pace.entry * entries + sizes.folds * pace.infinite * entries
-    return of_training + _COMPILED, of_kernels + networks * decomposed + _COMPILED
+    of_kernels += (2 * networks + sizes.folds) * pace.cube * n**3
+    return of_training + _COMPILED, of_kernels + _COMPILED
 
 
 def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[str, Any]) -> Sizes:
     """Returns the largest sizes that are expected to end in time.
 
-    Fewer folds come before fewer examples, and fewer examples before fewer seeds: below three, an
-    interval over seeds is too wide to decide.
+    Five networks a split, as an interval over three is twice as wide. Three in each of several
+    folds come next, then one fold, then half of the examples; below that there are three.
 
     Args:
         task: all examples.
@@ -113,17 +126,19 @@ def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[
     given = {name: value for name, value in given.items() if value is not None}
     count, folds = len(task.train.targets), tasks.default_folds(task)
 
-    def sizes(folds: int, share: float) -> Sizes:
+    def sizes(seeds: int, folds: int, share: float) -> Sizes:
         examples = given.get("examples", max(min(_FEWEST, count), round(share * count)))
         folds = given.get("folds", folds)
         held = 0 if task.test is not None else examples // (folds if folds > 1 else 4)
         epochs = default_epochs(examples - held, batch_size)
-        chosen = Sizes(3, folds, examples, epochs, min(128, examples - held))
+        chosen = Sizes(seeds, folds, examples, epochs, min(128, examples - held))
         return chosen._replace(**given)
 
-    candidates = dict.fromkeys([(folds, 1.0), *((1, share) for share in _SHARES)])
-    for parts, share in candidates:
-        tried = sizes(parts, share)
+    several = [(3, folds, 1.0)] if folds > 1 else []
+    halves = [(_SEEDS, 1, share) for share in _SHARES if share >= 0.5]
+    least = [(3, 1, share) for share in _SHARES]
+    for candidate in [(_SEEDS, folds, 1.0), *several, *halves, *least]:
+        tried = sizes(*candidate)
         if sum(expected_seconds(tried, task, pace, batch_size)) <= 60 * minutes:
             break
     return tried

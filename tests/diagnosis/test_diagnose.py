@@ -15,6 +15,8 @@ from sklearn.datasets import load_digits
 import lsa_jax
 from lsa_jax import kernels, models, training
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.diagnosis import sizes
+from lsa_jax.diagnosis.tasks import make_task
 from lsa_jax.errors import InputError
 
 GIVEN = {"measured_examples": 20, "examples": 150, "progress": False}
@@ -168,6 +170,8 @@ def test_sizes_are_chosen_for_the_budget(data, capsys):
     x, y = (np.concatenate(parts) for parts in zip(*data, strict=True))
     found = lsa_jax.diagnose(network(), x, y, minutes=0.05, epochs=2)
     assert found.sizes.seeds == 3 and found.sizes.examples < len(y)
+    most = sizes.choose(make_task(x, y), sizes.Pace(), 3.0, 50, {})  # where nothing takes time
+    assert (most.seeds, most.folds, most.examples) == (5, 3, len(y))
     assert str(found.sizes) in capsys.readouterr().out
 
 
