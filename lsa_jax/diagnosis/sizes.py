@@ -1,5 +1,6 @@
 """How many examples, folds and seeds fit a budget of minutes."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from lsa_jax.diagnosis import tasks
 from lsa_jax.diagnosis.runs import loss_of
 from lsa_jax.diagnosis.tasks import Task
 from lsa_jax.models.model import ExampleShape, Model
+from lsa_jax.reporting import grades
 
 # Passes over the training examples: at least these, and at least as many as these steps take.
 _LEAST_EPOCHS, _LEAST_STEPS = 40, 2000
@@ -22,7 +24,8 @@ _SIDE = 32  # examples along a side of the tile of an infinite kernel that is ti
 _SEEDS = 5  # networks a split, which are timed together as they are trained
 _ORDER = 400  # of the matrix whose eigendecomposition is timed
 _COMPILED = 8.0  # seconds for the programs of either part
-_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
+_HALVES = (1.0, 0.7, 0.5)  # of the examples
+_SHARES = (0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
 
 
 class Sizes(NamedTuple):
@@ -95,11 +98,16 @@ def measure_pace(model: Model, kernel: Callable | None, task: Task, batch_size: 
     return Pace(1.5 * of_step, of_entry, of_infinite / count**2, solution / _ORDER**3)
 
 
+def _num_tests(sizes: Sizes, task: Task) -> int:
+    """Returns the number of test examples of a split."""
+    if task.test is not None:
+        return len(task.test.targets)
+    return round(sizes.examples / (sizes.folds if sizes.folds > 1 else 4))
+
+
 def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> tuple[float, float]:
     """Returns the expected time of training, and of kernels with their eigenvalues."""
-    tests = 0 if task.test is None else len(task.test.targets)
-    if task.test is None:
-        tests = round(sizes.examples / (sizes.folds if sizes.folds > 1 else 4))
+    tests = _num_tests(sizes, task)
     n = sizes.examples - (tests if task.test is None else 0)
     steps = sizes.epochs * -(-n // batch_size)
     entries = n * (n + tests)
@@ -111,10 +119,11 @@ def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> t
 
 
 def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[str, Any]) -> Sizes:
-    """Returns the largest sizes that are expected to end in time.
+    """Returns the sizes of a diagnosis that is expected to end in time.
 
-    Five networks a split, as an interval over three is twice as wide. Three in each of several
-    folds come next, then one fold, then half of the examples; below that there are three.
+    Of seeds, folds and at least half of the examples it is the choice with the narrowest margin,
+    and the most examples. Fewer examples are tried in turn. A budget that nothing fits becomes a
+    quarter more than the least.
 
     Args:
         task: all examples.
@@ -124,21 +133,28 @@ def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[
         given: sizes that are asked for, by name; None or absent means to be chosen.
     """
     given = {name: value for name, value in given.items() if value is not None}
-    count, folds = len(task.train.targets), tasks.default_folds(task)
+    count = len(task.train.targets)
 
-    def sizes(seeds: int, folds: int, share: float) -> Sizes:
+    def sizes(share: float, crossed: bool, seeds: int) -> Sizes:
         examples = given.get("examples", max(min(_FEWEST, count), round(share * count)))
-        folds = given.get("folds", folds)
+        folds = given.get("folds", tasks.default_folds(task, examples) if crossed else 1)
         held = 0 if task.test is not None else examples // (folds if folds > 1 else 4)
         epochs = default_epochs(examples - held, batch_size)
         chosen = Sizes(seeds, folds, examples, epochs, min(128, examples - held))
         return chosen._replace(**given)
 
-    several = [(3, folds, 1.0)] if folds > 1 else []
-    halves = [(_SEEDS, 1, share) for share in _SHARES if share >= 0.5]
-    least = [(3, 1, share) for share in _SHARES]
-    for candidate in [(_SEEDS, folds, 1.0), *several, *halves, *least]:
-        tried = sizes(*candidate)
-        if sum(expected_seconds(tried, task, pace, batch_size)) <= 60 * minutes:
+    def margin(tried: Sizes) -> tuple[float, int]:
+        tested = _num_tests(tried, task) * tried.folds
+        return grades.planned_margin(tried.seeds, tested), -tried.examples
+
+    def of(*shares: float) -> list[Sizes]:
+        return [sizes(*one) for one in itertools.product(shares, (True, False), (_SEEDS, 3))]
+
+    def seconds(tried: Sizes) -> float:
+        return sum(expected_seconds(tried, task, pace, batch_size))
+
+    most = max(60 * minutes, 1.25 * min(map(seconds, of(_SHARES[-1]))))
+    for shares in (_HALVES, *((share,) for share in _SHARES)):
+        if fitting := [one for one in of(*shares) if seconds(one) <= most]:
             break
-    return tried
+    return min(fitting, key=margin)

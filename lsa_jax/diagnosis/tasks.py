@@ -142,9 +142,9 @@ def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
         yield Split(train, test, rest)
 
 
-def default_folds(task: Task) -> int:
-    """Returns 3 where there are too few examples for a test set, else 1."""
-    return 3 if task.test is None and len(task.train.targets) <= _FEW else 1
+def default_folds(task: Task, examples: int) -> int:
+    """Returns 3 where so many examples are too few for a test set, else 1."""
+    return 3 if task.test is None and examples <= _FEW else 1
 
 
 def subset(key: Key[Array, ""], task: Task, examples: int) -> Task:

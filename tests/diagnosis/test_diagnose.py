@@ -18,6 +18,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.diagnosis import sizes
 from lsa_jax.diagnosis.tasks import make_task
 from lsa_jax.errors import InputError
+from lsa_jax.reporting.grades import planned_margin
 
 GIVEN = {"measured_examples": 20, "examples": 150, "progress": False}
 SMALL = {"seeds": 2, "folds": 1, "measured_examples": 20, "progress": False}
@@ -166,12 +167,27 @@ def test_given_parameters_take_a_test_set(data):
                             progress=False)  # fmt: skip
 
 
-def test_sizes_are_chosen_for_the_budget(data, capsys):
-    x, y = (np.concatenate(parts) for parts in zip(*data, strict=True))
-    found = lsa_jax.diagnose(network(), x, y, minutes=0.05, epochs=2)
-    assert found.sizes.seeds == 3 and found.sizes.examples < len(y)
-    most = sizes.choose(make_task(x, y), sizes.Pace(), 3.0, 50, {})  # where nothing takes time
-    assert (most.seeds, most.folds, most.examples) == (5, 3, len(y))
+@pytest.mark.parametrize("tested", [None, 500])
+@pytest.mark.parametrize(
+    "pace", [sizes.Pace(4e-5, 4e-7, 1e-6, 4e-10), sizes.Pace(3e-2, 8e-6, 0, 5e-10)]
+)
+def test_a_larger_budget_is_spent_on_a_narrower_margin(pace, tested):
+    def part(n):
+        return np.zeros((n, 2)), np.arange(n) % 10
+
+    task = make_task(*part(3000), test=tested and part(tested))
+    found = [sizes.choose(task, pace, minutes, 50, {}) for minutes in (0.01, 1, 3, 20, 600)]
+    counts = [tested or (n.examples if n.folds > 1 else n.examples // 4) for n in found]
+    margins = [planned_margin(n.seeds, count) for n, count in zip(found, counts, strict=True)]
+    assert margins == sorted(margins, reverse=True)
+    least, *times = (sum(sizes.expected_seconds(n, task, pace, 50)) for n in found)
+    for minutes, seconds in zip((1, 3, 20, 600), times, strict=True):
+        assert seconds <= max(60 * minutes, 1.25 * least)
+    assert found[-1].seeds == 5 and found[0].examples < 3000
+
+
+def test_the_chosen_sizes_are_printed(data, capsys):
+    found = lsa_jax.diagnose(network(), *data, minutes=0.05, epochs=2)
     assert str(found.sizes) in capsys.readouterr().out
 
 
