@@ -235,19 +235,6 @@ def workdir() -> Path:
     return Path(require("workdir", WORKDIR.value))
 
 
-def output_file(name: str, value: str | None) -> Path | None:
-    """Returns the file that a flag names, or None.
-
-    Raises:
-        InputError: it cannot be one.
-    """
-    if not value:
-        return None
-    if Path(value).is_dir() or not Path(value).parent.is_dir():
-        raise InputError(f"--{name} is {value!r}; accepted: a file in a folder that exists")
-    return Path(value)
-
-
 def data_dir() -> Path | None:
     """Returns --data_dir, or LSA_DATA_DIR, or None.
 

@@ -26,6 +26,7 @@ from absl import flags
 
 from benchmarks.works import WORKS
 from launch import _cli
+from lsa_jax import user_files
 from lsa_jax.errors import InputError
 
 _SUITES = tuple(WORKS)
@@ -53,8 +54,8 @@ def main() -> int:
             f"--only is {_ONLY.value!r}, which is part of no work's name; accepted with "
             f"--suite={_SUITE.value}: part of one of {', '.join(map(repr, WORKS[_SUITE.value]))}"
         )
-    file = _cli.output_file("json", _JSON.value)
-    kept = _cli.output_file("history", _HISTORY.value)
+    file = user_files.output_file("json", _JSON.value)
+    kept = user_files.output_file("history", _HISTORY.value)
 
     # Only now: these imports take seconds, and mistakes should not.
     _make_cores_devices()

@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from launch import _cli
+from lsa_jax import user_files
 
 _cli.declare("workdir")
 
@@ -25,7 +26,7 @@ _JSON = _cli.define_path("json", None, "File to write everything to.")
 
 def main() -> int:
     """Examines the machine, prints a line a check, and returns the exit status."""
-    file = _cli.output_file("json", _JSON.value)
+    file = user_files.output_file("json", _JSON.value)
     place = Path(_cli.WORKDIR.value or ".")
     place.mkdir(parents=True, exist_ok=True)
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from absl import flags
 
 from launch import _cli
+from lsa_jax import user_files
 from lsa_jax.errors import InputError
 
 _cli.declare("config", "data_dir")
@@ -65,7 +66,7 @@ def main() -> int:
     """Compiles, prints a table, and returns the exit status."""
     if not _TOPOLOGY.value:
         raise InputError("--topology is missing; accepted: --topology=v5e:2x2")
-    file = _cli.output_file("json", _JSON.value)
+    file = user_files.output_file("json", _JSON.value)
     config, points = _cli.configured_points(sweep=True)
     data_dir = _cli.data_dir()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from absl import flags
 
 from launch import _cli
+from lsa_jax import user_files
 from lsa_jax.errors import InputError
 
 _DATA_NOUN = _cli.define_path("data_noun", None, "WordNet 3.0's file data.noun.")
@@ -24,7 +25,7 @@ def main() -> None:
     """Reads WordNet, walks down from the root, and writes one id a line."""
     if not _DATA_NOUN.value or not Path(_DATA_NOUN.value).is_file():
         raise InputError(f"--data_noun is {_DATA_NOUN.value!r}; accepted: WordNet's data.noun")
-    output = _cli.output_file("output", _OUTPUT.value)
+    output = user_files.output_file("output", _OUTPUT.value)
     if output is None:
         raise InputError("--output is missing; accepted: a file to write")
 

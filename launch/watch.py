@@ -16,6 +16,7 @@ import time
 from absl import flags
 
 from launch import _browser, _cli
+from lsa_jax import user_files
 from lsa_jax.reporting import files, watch
 from lsa_jax.sweep.points import recorded_points
 
@@ -32,7 +33,7 @@ _CLEAR = "\033[H\033[J"
 def main() -> None:
     """Looks into --workdir until all is done."""
     workdir = _cli.workdir()
-    target = _cli.output_file("html", _HTML.value)
+    target = user_files.output_file("html", _HTML.value)
     config, points = recorded_points(workdir)
     ids = [point.id for point in points]
     opened = False

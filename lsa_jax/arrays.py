@@ -302,8 +302,8 @@ def warn_channels_first(name: str, shape: tuple[int, ...]) -> None:
     """
     if len(shape) == 3 and shape[0] in (1, 3) and shape[-1] >= 8:
         warnings.warn(
-            f"{name} has images of shape {shape}, which are read as [height, width, channels]; if "
-            f"channels come first, pass np.moveaxis({name}, 1, -1)",
+            f"{name} has images of shape {shape}, which layers, flax and Haiku read as [height, "
+            f"width, channels]; if channels come first, pass np.moveaxis({name}, 1, -1)",
             UserWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Objects that a user's own Python file defines, named as FILE.py:NAME.
+"""Files that a user names: a Python file's objects, as FILE.py:NAME, and files to be written.
 
 Nothing here imports jax.
 """
@@ -37,6 +37,26 @@ def path_of(field: str, named: str) -> Path:
     path = Path(os.path.expanduser(named.rpartition(":")[0]))
     if not path.is_file():
         raise InputError(f"{field} is {named!r} and there is no file {path}; accepted: {ACCEPTED}")
+    return path
+
+
+def output_file(name: str, value: str | None) -> Path | None:
+    """Returns the file that a flag names, or None.
+
+    Args:
+        name: of the flag.
+        value: as given; "~" is the user's home.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if not value:
+        return None
+    path = Path(os.path.expanduser(value))
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError(
+            f"--{name} is {value!r}; accepted: a file in a folder that exists and can be written to"
+        )
     return path
 
 

@@ -317,14 +317,25 @@ def _copies(train: Dataset, test: Dataset) -> list[str]:
     return [f"{of_all} are copies of training pictures"] if copies else []
 
 
-def _check_trained(directory: Path, names: tuple[str, ...], train: Dataset) -> None:
-    """Raises InputError where a class, of these names, has no training picture."""
-    lacking = [name for label, name in enumerate(names) if not (train.targets == label).any()]
-    if lacking:
+def _lacking(names: tuple[str, ...], part: Dataset) -> str:
+    """Lists the classes, of these names, without a picture in a part."""
+    return ", ".join(name for label, name in enumerate(names) if not (part.targets == label).any())
+
+
+def _split(directory: Path, names: tuple[str, ...], *data: np.ndarray) -> tuple[tuple, list[str]]:
+    """Returns `split_every_fifth` of inputs and labels, and a remark on classes it does not test.
+
+    Raises:
+        InputError: a class, of these names, has no training picture.
+    """
+    train, test = split_every_fifth(*data)
+    if lacking := _lacking(names, train):
         raise InputError(
-            f"{directory} has one picture of {', '.join(lacking)}, and the first of every five is "
-            "a test picture; accepted: two of each class or more, or folders train and test"
+            f"{directory} has one picture of {lacking}, and the first of every five is a test "
+            "picture; accepted: two of each class or more, or folders train and test"
         )
+    lacking = _lacking(names, test)
+    return (train, test), [f"no test pictures of {lacking}: fewer than five"] if lacking else []
 
 
 def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> ImageSet:
@@ -344,8 +355,8 @@ def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> 
             than the first.
 
     Warns:
-        PictureWarning: one line on files left out, and on test pictures that are copies of
-            training pictures.
+        PictureWarning: one line on files left out, on classes without test pictures, and on test
+            pictures that are copies of training pictures.
     """
     tree = folder_tree(directory)
     found = layout(tree)
@@ -357,11 +368,11 @@ def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> 
     inputs = decode(tree, names) if size is None else decode_squares(tree, names, size, fit)
     labels, count = _labels(train), len(_names(train))
     if found.test is None:
-        splits = split_every_fifth(inputs, labels)
-        _check_trained(directory, tuple(train), splits[0])
+        splits, untested = _split(directory, tuple(train), inputs, labels)
     else:
         splits = Dataset(inputs[:count], labels), Dataset(inputs[count:], _labels(test))
-    remarks = [*left_out(tree), *found.remarks, *_copies(*splits)]
+        untested = []
+    remarks = [*left_out(tree), *found.remarks, *untested, *_copies(*splits)]
     if links + further:
         remarks.append(f"{links + further} further links to the same pictures left out")
     warn(directory, remarks)

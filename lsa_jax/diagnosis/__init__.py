@@ -188,7 +188,7 @@ def diagnose(
         minutes: budget, from which the sizes that are not given are chosen.
         seeds: networks a split.
         folds: splits.
-        examples: examples that are used.
+        examples: examples that are used, at most all.
         epochs: passes over the training examples at most. Training ends earlier, once 99 % of them
             are right (R^2 of 0.99).
         measured_examples: training examples that the kernel's change is measured on.
@@ -204,13 +204,13 @@ def diagnose(
     given = _check(Sizes(seeds, folds, examples, epochs, measured_examples), batch_size, minutes)
     key_examples, key_splits, key_seeds = _keys(key)
     model = as_model(model)
-    task = _fitting(model, _task(X, y))
+    task = tasks.fitted(model, _task(X, y))
     known = _pairs(params, model, task)
     kernel = kernel or (model.ntk if model.kernel else None)
     given |= {"seeds": len(known), "epochs": 0} if known else {}
     given |= {} if task.test is None else {"folds": 1}
     say = functools.partial(print, flush=True) if progress else lambda text: None
-    say("\n".join(filter(None, (task.words, task.scale_hint))))
+    say("\n".join((task.words, *task.hints)))
     pace = Pace()
     if progress or given["folds"] is None or given["examples"] is None:
         pace = sizing.measure_pace(model, kernel, task, batch_size)
@@ -274,33 +274,9 @@ def _task(X: Any, y: Any) -> Task:  # noqa: N803
     return tasks.make_task(X, y)
 
 
-def _fitting(model: Model, task: Task) -> Task:
-    """Returns the task as the network's outputs fit it: two classes are signs for one output."""
-    params = jax.eval_shape(
-        lambda key: model.init(key, ExampleShape.of(task.train.inputs)), jax.random.key(0)
-    )
-    found = jax.eval_shape(model.apply, params, task.train.inputs[:1])
-    if len(getattr(found, "shape", ())) != 2:
-        raise InputError(
-            f"model turns inputs {task.train.inputs[:1].shape} into {found}; accepted: one array "
-            "[n, c]; outputs[:, None] makes one column"
-        )
-    outputs, columns = found.shape[1], task.train.targets.shape[1]
-    if task.kind == "classes" and (outputs, columns) == (1, 2):
-        return tasks.as_signs(task)
-    if outputs != columns:
-        kind = "class" if task.kind == "classes" else "target"
-        whole = task.kind == "numbers" and outputs > 1 and columns == 1
-        raise InputError(
-            f"model has {outputs} output{'s' * (outputs > 1)}; accepted for {task.words}: "
-            f"{columns}, one for each {kind}" + "; y.astype(int) makes classes of it" * whole
-        )
-    return task
-
-
 def _notes(model: Model, task: Task, pairs: list[Pair]) -> list[str]:
     """Returns how the network was evaluated and how seeds differ, where it is not the usual."""
-    notes = [task.scale_hint] if task.scale_hint else []
+    notes = task.hints
     if names := state_names(model, pairs[0].start, task.train.inputs[:1]):
         notes.append(
             f"{', '.join(names)}: f_T, f_0 and both kernels use the trained network's running "

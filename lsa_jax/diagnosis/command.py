@@ -39,7 +39,7 @@ _SIZES = {
     for name, words in {
         "seeds": "Networks trained for each split",
         "folds": "Parts of the data, each the test set once",
-        "examples": "Examples that are used",
+        "examples": "Examples that are used at most",
         "epochs": "Passes over the training examples at most",
     }.items()
 }
@@ -86,6 +86,7 @@ def _main(argv: list[str]) -> None:
         raise InputError(f"the command is {' '.join(argv[1:])!r}; accepted: {_USAGE}")
     if _DATA.value is None:
         raise InputError(f"--data is missing; accepted: {_USAGE}")
+    page = user_files.output_file("html", _HTML.value)
     network = user_files.load("model", argv[2])
     data = load_data(_DATA.value, _SIZE.value)
     import jax
@@ -96,8 +97,8 @@ def _main(argv: list[str]) -> None:
     key = jax.random.key(_KEY.value)
     found = diagnose(network, *data, key=key, minutes=_MINUTES.value, **sizes)
     print(found, found.table.to_string(index=False), sep="\n\n")
-    if _HTML.value is not None:
-        found.to_html(Path(os.path.expanduser(_HTML.value)))
+    if page is not None:
+        found.to_html(page)
 
 
 def _parse(argv: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from lsa_jax.arrays import real_array
 from lsa_jax.checks import Kind, integer, number, require
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.diagnosis import tasks
+from lsa_jax.diagnosis.runs import loss_of
 from lsa_jax.errors import InputError
 from lsa_jax.models.any_library import as_model
 from lsa_jax.models.model import ExampleShape, Model
@@ -224,9 +225,8 @@ def _check(
 def _task(key: Key[Array, ""], X: Any, y: Any, model: Model) -> tuple[Dataset, Callable]:  # noqa: N803
     """Returns examples and the loss of their targets."""
     if y is not None:
-        task = tasks.make_task(X, y)
-        classes = task.kind == "classes"
-        return task.train, training.softmax_cross_entropy if classes else training.squared_error
+        task = tasks.fitted(model, tasks.make_task(X, y))
+        return task.train, loss_of(task)
     inputs = np.asarray(real_array("X", X, "n ..."))
     params = jax.eval_shape(lambda k: model.init(k, ExampleShape.of(inputs)), key)
     outputs = jax.eval_shape(model.apply, params, inputs[:1]).shape[-1]

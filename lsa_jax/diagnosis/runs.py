@@ -149,7 +149,7 @@ def _is_fitted(task: Task, fit: float, row: dict[str, np.ndarray]) -> bool:
 
 def _failed(reason: str) -> InputError:
     return InputError(
-        f"optimizer: training failed ({reason}); accepted: one with a smaller learning rate"
+        f"model or optimizer: training failed, {reason}; accepted: losses that stay finite"
     )
 
 
@@ -303,6 +303,11 @@ def fit_kernel(
         fit = kernels.regress(gram_train, targets, gram_test, ridge=max(ridges))
         return Prediction(fit.predictions)
     gram_train = np.asarray(gram_train, float)
+    if not gram_train.any():
+        raise NumericalError(
+            "a kernel matrix is 0: the network's outputs on the training examples do not depend on "
+            "its parameters"
+        )
     spectrum = kernels.eigendecompose((gram_train + gram_train.T) / 2)
     errors = kernels.leave_one_out(spectrum, targets, ridges)
     best = int(np.argmin(errors))

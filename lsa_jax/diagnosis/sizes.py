@@ -134,6 +134,7 @@ def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[
     """
     given = {name: value for name, value in given.items() if value is not None}
     count = len(task.train.targets)
+    given |= {"examples": min(given["examples"], count)} if "examples" in given else {}
 
     def sizes(share: float, crossed: bool, seeds: int) -> Sizes:
         examples = given.get("examples", max(min(_FEWEST, count), round(share * count)))

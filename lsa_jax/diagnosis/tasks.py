@@ -10,6 +10,7 @@ from jaxtyping import Array, Key
 from lsa_jax.arrays import real_array
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.errors import InputError
+from lsa_jax.models.model import ExampleShape, Model
 
 Kind = Literal["classes", "numbers"]
 ACCEPTED = (
@@ -18,6 +19,8 @@ ACCEPTED = (
 )
 # Root mean squares of inputs that are far from the unit scale for which networks are initialised.
 _SMALL, _LARGE = 0.02, 5.0
+_FEWEST_OF_CLASS = 4  # with fewer, a quarter may hold none
+_MOST_NAMED = 5  # classes in a line
 # Examples that are all tested once, in folds, where no test set is given.
 _FEW = 2000
 _TEST_SHARE = 0.25
@@ -59,13 +62,41 @@ class Task(NamedTuple):
         """Advice where inputs are far from unit scale, "" elsewhere; tokens have no scale."""
         inputs = self.train.inputs
         size = float(np.sqrt(np.mean(np.square(inputs, dtype=float))))
-        is_scaled = inputs.dtype.kind == "f" or inputs.ndim > 3  # images of whole numbers
-        if not is_scaled or size == 0 or _SMALL <= size <= _LARGE:
+        if inputs.dtype.kind != "f" or size == 0 or _SMALL <= size <= _LARGE:
             return ""
         return (
             f"inputs have a root mean square of {size:.3g}, where networks expect about 1: divide "
             f"them by {size:.3g}, or standardise each column"
         )
+
+    @property
+    def class_hint(self) -> str:
+        """Names classes that training or test examples lack, or may lack; "" without any."""
+        if self.kind != "classes":
+            return ""
+        if self.test is None:
+            few = self._of_fewer(_FEWEST_OF_CLASS, self.train)
+            rule = f"fewer than {_FEWEST_OF_CLASS} examples of class {few}"
+            return few and f"{rule}: a training or test set may have none of it"
+        parts = {"training": self.train, "test": self.test}
+        none = {which: self._of_fewer(1, part) for which, part in parts.items()}
+        return "; ".join(
+            f"no {which} examples of class {few}" for which, few in none.items() if few
+        )
+
+    def _of_fewer(self, least: int, part: Dataset) -> str:
+        """Lists the classes with fewer examples in a part."""
+        rows = part.targets
+        rows = rows if rows.shape[1] > 1 else np.concatenate([rows < 0, rows > 0], axis=1)
+        few = [name for name, n in zip(self.names, rows.sum(0), strict=True) if n < least]
+        return ", ".join(few[:_MOST_NAMED]) + f" and {len(few) - _MOST_NAMED} more" * (
+            len(few) > _MOST_NAMED
+        )
+
+    @property
+    def hints(self) -> list[str]:
+        """Advice on the examples."""
+        return [hint for hint in (self.scale_hint, self.class_hint) if hint]
 
 
 class Split(NamedTuple):
@@ -83,7 +114,7 @@ def make_task(X: Any, y: Any, test: tuple[Any, Any] | None = None) -> Task:  # n
     1, are classes, as are one-hot rows; other floats are numbers.
 
     Args:
-        X: inputs [n, ...]: numpy, jax, pandas; their type is kept, so that tokens stay whole.
+        X: inputs [n, ...]: numpy, jax, pandas; whole numbers stay whole, as tokens must.
         y: targets, see `ACCEPTED`.
         test: inputs and targets of test examples, likewise; None for none.
 
@@ -120,6 +151,34 @@ def as_signs(task: Task) -> Task:
     return task._replace(train=signs(task.train), test=signs(task.test))
 
 
+def fitted(model: Model, task: Task) -> Task:
+    """Returns the task as the network's outputs fit it: two classes are signs for one output.
+
+    Raises:
+        InputError: the network has other outputs.
+    """
+    params = jax.eval_shape(
+        lambda key: model.init(key, ExampleShape.of(task.train.inputs)), jax.random.key(0)
+    )
+    found = jax.eval_shape(model.apply, params, task.train.inputs[:1])
+    if len(getattr(found, "shape", ())) != 2:
+        raise InputError(
+            f"model turns inputs {task.train.inputs[:1].shape} into {found}; accepted: one array "
+            "[n, c]; outputs[:, None] makes one column"
+        )
+    outputs, columns = found.shape[1], task.train.targets.shape[1]
+    if task.kind == "classes" and (outputs, columns) == (1, 2):
+        return as_signs(task)
+    if outputs != columns:
+        kind = "class" if task.kind == "classes" else "target"
+        whole = task.kind == "numbers" and outputs > 1 and columns == 1
+        raise InputError(
+            f"model has {outputs} output{'s' * (outputs > 1)}; accepted for {task.words}: "
+            f"{columns}, one for each {kind}" + "; y.astype(int) makes classes of it" * whole
+        )
+    return task
+
+
 def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
     """Yields training and test examples, drawn class by class where there are classes.
 
@@ -128,12 +187,17 @@ def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
         task: examples.
         folds: number of parts; each part is tested once. 1 tests on a quarter, or on the task's
             own test set.
+
+    Raises:
+        InputError: more parts than examples.
     """
     if task.test is not None:
         yield Split(task.train, task.test, np.arange(len(task.train.targets)))
         return
     order = _by_class(key, task)
     count = len(order)
+    if folds > count:
+        raise InputError(f"folds is {folds}; accepted: at most the number of examples, {count}")
     parts = folds if folds > 1 else round(1 / _TEST_SHARE)
     for part in range(folds):
         held = np.sort(order[part : count - count % parts : parts])  # all parts of one size
@@ -167,7 +231,13 @@ def _by_class(key: Key[Array, ""], task: Task) -> np.ndarray:
 
 
 def _inputs(name: str, X: Any) -> np.ndarray:  # noqa: N803
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of different lengths
+        raise InputError(
+            f"{name} is a {type(X).__name__} of different lengths; accepted: an array [n, ...], or "
+            "the tuples (X, y) and (X_test, y_test)"
+        ) from None
     if array.dtype == object:  # a table whose columns are of several types
         try:
             array = array.astype(np.float64)
@@ -182,12 +252,24 @@ def _inputs(name: str, X: Any) -> np.ndarray:  # noqa: N803
             f"{name} has shape {array.shape}; accepted: [n, ...], an axis of examples and one or "
             f"more of inputs; {name}[:, None] makes one column"
         )
-    return np.asarray(array, np.float32) if array.dtype == np.float64 else np.asarray(array)
+    if len(array) > 1 and (array == array[:1]).all():
+        raise InputError(f"{name} has the same inputs in all {len(array)} examples; accepted: "
+                         "inputs that differ")  # fmt: skip
+    if array.dtype == np.float64 or (array.dtype.kind in "iu" and array.ndim > 3):  # images
+        return np.asarray(array, np.float32)
+    if array.dtype.kind in "iu" and array.dtype.itemsize < 4:  # kernels take these as floats
+        return np.asarray(array, np.int32)
+    return np.asarray(array)
 
 
 def _plain(y: Any) -> np.ndarray:
     """Returns targets as an array: of floats, whole numbers, booleans or strings."""
-    array = np.asarray(y)
+    try:
+        array = np.asarray(y)
+    except ValueError:
+        raise InputError(
+            f"y is a {type(y).__name__} of different lengths; accepted: {ACCEPTED}"
+        ) from None
     array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if array.dtype == object or array.dtype.kind in "US":
         try:

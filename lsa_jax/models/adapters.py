@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, Shaped
 
-from lsa_jax.arrays import random_key, real_array
+from lsa_jax.arrays import random_key, real_array, warn_channels_first
 from lsa_jax.errors import InputError
 from lsa_jax.models._convolutions import with_own_convolutions
 from lsa_jax.models.model import Model, NoKernel, batch_of_one
@@ -51,8 +51,8 @@ _WAYS_OUT = (
     ),
     (
         r"integer|inexact|finfo",
-        "for tokens give init an example in place of a shape, model.init(key, inputs[0]), and give "
-        "other inputs as float32",
+        "give tokens as whole numbers, x.astype('int32'), init an example of them in place of a "
+        "shape, model.init(key, x[0]), and other inputs as float32",
     ),
     (
         r"(?i)rng|\bkeys?\b|deterministic|fold_in",
@@ -172,8 +172,11 @@ def _model(
     def state_of(shape: tuple[int, ...], dtype: Any) -> dict[str, Any]:
         """Returns the forms of the state; inputs decide them."""
         one = jax.ShapeDtypeStruct((1, *shape), dtype)
-        found = jax.eval_shape(draw, jax.random.key(0), one).state
-        return found if jax.tree.leaves(found) else {}
+        params, state = jax.eval_shape(draw, jax.random.key(0), one)
+        filters = [leaf.shape for leaf in jax.tree.leaves(params) if leaf.ndim == 4]
+        if any(filter_shape[2] == shape[-1] for filter_shape in filters):  # [h, w, channels, c]
+            warn_channels_first("inputs", shape)
+        return state if jax.tree.leaves(state) else {}
 
     def both(params: Any, inputs: Any, key: Any) -> tuple[Float[Array, "n c"], dict[str, Any]]:
         x = jnp.asarray(real_array("inputs", inputs, "n ...", empty=True))

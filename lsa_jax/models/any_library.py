@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -46,7 +47,7 @@ def as_model(network: Any) -> Model:
         return _of_instance(network)
     if isinstance(network, type):
         return _from_class(network)
-    if inspect.isfunction(network) or inspect.ismethod(network):
+    if inspect.isfunction(network) or inspect.ismethod(network) or type(network) is partial:
         return _from_factory(network)
     raise InputError(f"model is a {type(network).__name__}; accepted: {ACCEPTED}")
 
@@ -84,7 +85,7 @@ def _from_factory(make: Callable) -> Model:
         name
         for name, parameter in inspect.signature(make).parameters.items()
         if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     if not needed:
         return as_model(make())

@@ -194,11 +194,13 @@ def grade(runs: Runs, *, more_examples: bool = False) -> Answer:
 def _learned_nothing(runs: Runs) -> str:
     """Returns why a network counts as one that learned nothing; "" where it learned."""
     networks = runs.where(learner="network")
-    if "test_r2" not in networks.finished:
-        found = above_chance("", learner="network").unmet(runs)
-    else:
+    if "test_r2" in networks.finished:
         mean = float(networks.finished["test_r2"].mean())
         found = "" if mean > 0 else f"R^2 of {mean:.3f}, where the mean target has 0"
+    else:
+        found = above_chance("", learner="network").unmet(runs)
+        if found and networks.finished["test_accuracy"].mean() > networks.chance():
+            return f"too few test examples to show that the network learned: {found}"
     return found and f"the network learned nothing: {found}"
 
 
@@ -237,7 +239,7 @@ def _unmet(runs: Runs, samples: tuple[Sample, ...]) -> str:
     if not all(len(sample.values) for sample in samples):
         there = ", ".join(runs.finished["learner"].unique()) or "no learner"
         return f"runs of {there} alone; a network, its NTK at the start and after training needed"
-    if any(sample.equal for sample in samples):
+    if all(sample.equal for sample in samples):  # kernels alone may: those of linear networks do
         return "all seeds are equal"
     count = min(sample.count or FEWEST_EXAMPLES for sample in samples)
     few = f"{count} test examples, {FEWEST_EXAMPLES} needed"
@@ -322,13 +324,15 @@ def _advice(question: str, sample: Sample, margin: float, more_examples: bool) -
     ups, downs = {"features": ("improvement", "loss"), "gain": ("gain", "loss")}[question]
     if not np.isfinite(low):
         return "one seed and no test examples kept: 2 seeds or more"
-    shown = f"no {ups} above {high:.1f} points and no {downs} above {-low:.1f}"
+    limits = [(ups, high), (downs, -low)]
+    known = [f"no {word} above {limit:.1f} points" for word, limit in limits if limit < 100]
+    shown = " and ".join(known) or "any difference is possible"
     found = variance(sample)
     of_seeds = found.of_seeds / len(sample.values)
     if found.of_examples > of_seeds and more_examples:
         return f"{shown}; more test examples would help most"
     if found.of_examples > of_seeds:
-        return f"{shown}; all examples there are were tested on, so more seeds help little"
+        return f"{shown}; all examples there are were tested on: more data would help most"
     fixed = scipy.stats.norm.isf(TAIL) * found.of_examples**0.5
     distance = max(abs(number), (margin - abs(number)) * (margin <= WIDEST))
     if fixed < distance:

@@ -67,6 +67,13 @@ class History(NamedTuple):
     outcomes: Bool[np.ndarray, "..."] | None = None
 
 
+# Before the first update, so of no learning rate.
+_AT_START = (
+    "check the network's outputs at the start and the data; to exclude a class, give it a large "
+    "negative output in place of -inf"
+)
+
+
 class Evaluation(NamedTuple):
     """How a run is measured along the way.
 
@@ -209,10 +216,8 @@ class _Run:
         finite = np.isfinite([values[last] for values in self.table.values()]).all(axis=0)
         for replica, step in enumerate(self.steps(state)):
             if step < done * self.steps_per_epoch:
-                found[replica] = (
-                    f"the loss was not finite at step {step}; lower the learning rate or check "
-                    "the data"
-                )
+                way_out = "lower the learning rate or check the data" if step else _AT_START
+                found[replica] = f"the loss was not finite at step {step}; {way_out}"
             elif not finite[replica]:
                 found[replica] = f"the outputs were not finite after step {step}, the last"
         return found
@@ -364,17 +369,18 @@ def train(
     sources = {"train": Source.of(data)}
     if evaluation.test is not None:
         sources["test"] = Source.of(evaluation.test, "evaluation.test")
+    layout = layout or ReplicaLayout(len(key))
+    _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     recipe = Recipe(
         model,
         loss,
         optimizers_of(optimizer, replicas),
         {},
-        batch_size,
+        min(batch_size, layout.num_parts * -(-sources["train"].num_examples // layout.num_parts)),
         evaluation.batch_size,
         frozen,
-        layout or ReplicaLayout(len(key)),
+        layout,
     )
-    _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     recipe = fitted(recipe, evaluation.metrics, sources, key, replicas)
     given = recipe, sources, key, replicas, epochs, evaluation
     run = _Run(*given)

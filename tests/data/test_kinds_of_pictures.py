@@ -33,7 +33,8 @@ def add(root, *names, shape=(SIDE, SIDE), start=0):
 
 def read_folder(path, side=SIDE):
     """Returns the test picture of a class; another picture of it and another class are added."""
-    add(path.parents[1], f"{path.parent.name}/~.png", "other/0.png", shape=(side, side), start=10)
+    others = (f"other/{i}.png" for i in range(5))
+    add(path.parents[1], f"{path.parent.name}/~.png", *others, shape=(side, side), start=10)
     return data.load(path.parents[1].name, path.parents[2]).test.inputs[0]
 
 
@@ -161,6 +162,13 @@ def test_splits_are_recognised_by_their_names(name, tmp_path):
     if test:
         expected = [noise(seed=seed) / np.float32(255) for seed in range(100, 104)]
         np.testing.assert_array_equal(image_set.test.inputs, expected)
+
+
+def test_classes_without_test_pictures_are_counted_in_a_warning(tmp_path):
+    add(tmp_path / "set", *names("{}", 6), "emu/0.png", "emu/1.png", "emu/2.png")
+    with pytest.warns(PictureWarning, match="no test pictures of emu"):
+        tested = data.load("set", tmp_path).test.targets
+    assert sorted(set(tested)) == [0, 1]
 
 
 UNCLEAR = {

@@ -89,6 +89,8 @@ def test_a_folder_of_images_is_read(call, tmp_path):
         (("diagnose", "my_model.py:make", "--dat=data.npz"), "--data"),
         (("diagnose", "my_model.py:make", "--data=data.npz", "--minutes=soon"), "minutes"),
         (("diagnose", "my_model.py:make", "--data=data.npz", "--minutes=-1"), "minutes"),
+        (("diagnose", "my_model.py:make", "--data=gone", "--html=no_folder/x.html"), "--html"),
+        (("diagnose", "my_model.py:make", "--data=gone", "--html=."), "--html"),
     ],
 )
 def test_bad_input_costs_one_line_and_exit_status_2(call, arguments, named):

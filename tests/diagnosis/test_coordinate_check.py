@@ -82,6 +82,14 @@ def test_mup_transfers_where_the_standard_parameterisation_does_not():
     assert spreads["in_mup"] < spreads["in_standard"]
 
 
+def test_two_classes_are_also_those_of_one_output():
+    found = lsa_jax.coordinate_check(
+        lambda width: network([Dense(width), Relu(), Dense(1)]), (8, 16), X, Y,
+        seeds=2, steps=1, curve_steps=16, rate=1e-2, batch_size=96,
+    )  # fmt: skip
+    assert (np.diff(found.curves) < 0).all()  # full batches
+
+
 class Net(nn.Module):
     """Two dense layers of flax."""
 
@@ -137,6 +145,7 @@ def test_changes_are_those_of_the_steps_that_are_taken(key):
         ({"curve_steps": 3}, "curve_steps is 3"),
         ({"rate": 1e30, "optimizer": "sgd"}, "not finite; accepted: a smaller rate"),
         ({"make": lambda width: width}, "model is a int"),
+        ({"y": Y * X[:, 0]}, "model has 2 outputs; accepted for 1 real target"),
     ],
 )
 def test_mistakes_are_one_line(given, message):

@@ -11,6 +11,7 @@ from lsa_jax.errors import InputError
 
 LABELS = np.array([0, 2, 1, 1, 2, 0, 0, 1])
 X = np.arange(16.0).reshape(8, 2)
+SIGNS = np.where(np.arange(24).reshape(8, 3) % 5, 1.0, -1.0)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +78,41 @@ def test_tables_of_several_types_are_numbers():
             make_task(other, LABELS)
 
 
-def test_tokens_stay_whole_numbers():
-    assert make_task(np.ones((8, 3), np.int32), LABELS).train.inputs.dtype == np.int32
+@pytest.mark.parametrize("kind", [np.int32, np.uint8, np.int16])
+def test_tokens_stay_whole_numbers_that_kernels_take_as_such(kind):
+    assert make_task(np.arange(24).reshape(8, 3).astype(kind), LABELS).train.inputs.dtype == "int32"
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [[X, LABELS], np.ones((8, 3)), [[1.0], [2.0, 3.0]] * 4],
+    ids=["pair", "equal", "uneven"],
+)
+def test_inputs_that_differ_in_length_or_not_at_all_cost_one_line(inputs):
+    with pytest.raises(InputError, match="^X .*accepted"):
+        make_task(inputs, LABELS)
+
+
+def test_classes_that_may_lack_examples_are_named():
+    y = np.repeat([0, 1, 2], [4, 3, 9])
+    x = np.arange(16.0)[:, None]
+    task = make_task(x, y)
+    assert "of class 1:" in task.class_hint and task.hints == [task.scale_hint, task.class_hint]
+    (part,) = splits(
+        jax.random.key(0), task._replace(train=Dataset(x[y != 1], np.eye(3)[y[y != 1]])), 1
+    )
+    assert part.test.targets.sum(0)[[0, 2]].all()  # four of a class are enough
+    assert make_task(x[y != 1], y[y != 1]).class_hint == ""
+    assert as_signs(make_task(x[y < 2], y[y < 2])).class_hint == task.class_hint
+    hint = make_task(x, y, (x[:5], y[:5])).class_hint
+    assert hint == "no test examples of class 2"
+    many = make_task(np.arange(40.0)[:, None], np.repeat(np.arange(20), 2)).class_hint
+    assert "15 more" in many
+
+
+def test_more_folds_than_examples_cost_one_line():
+    with pytest.raises(InputError, match="^folds is 9; accepted"):
+        list(splits(jax.random.key(0), make_task(X, LABELS), 9))
 
 
 @pytest.mark.parametrize(
@@ -92,6 +126,7 @@ def test_tokens_stay_whole_numbers():
         np.full(8, 1.5),
         np.array([None, "a"] * 4, object),
         LABELS.astype(complex),
+        [[0.0], [1.0, 2.0]] * 4,
     ],
 )
 def test_other_targets_cost_one_line(y):
@@ -126,13 +161,12 @@ def test_a_subset_has_all_classes_alike():
 @pytest.mark.parametrize(
     ("inputs", "size"),
     [
-        (np.ones((8, 3)), None),
+        (SIGNS, None),
         (np.eye(8)[:, :5], None),
         (np.arange(24).reshape(8, 3), None),  # tokens
-        (100.0 * np.ones((8, 3)), "100"),
-        (np.full((8, 3), -0.01), "0.01"),
-        (np.full((8, 2, 2, 1), 200, np.uint8), "200"),
-        (np.zeros((8, 3)), None),
+        (100.0 * SIGNS, "100"),
+        (-0.01 * SIGNS, "0.01"),
+        (np.where(SIGNS > 0, 200, -200).reshape(8, 3, 1, 1), "200"),
     ],
 )
 def test_inputs_far_from_unit_scale_are_to_be_divided_by_their_size(inputs, size):

@@ -1,5 +1,7 @@
 """Networks of any library are recognised by their type."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -58,6 +60,8 @@ NETWORKS = {
     "equinox factory": lambda key: Equinox(key),
     "equinox instance": Equinox(jax.random.key(0)),
     "factory of a linen module": lambda: Linen(7),
+    "part of a factory": functools.partial(lambda other, rngs: Nnx(rngs), 3),
+    "part of a class": functools.partial(equinox.nn.MLP, 4, 2, 5, 1),
     "factory of a model": lambda: models.mlp(widths=(5,), num_classes=2),
 }
 

@@ -108,6 +108,26 @@ def test_few_seeds_and_examples_leave_it_undecided_with_limits_and_advice():
     assert "one seed" in str(grade(made_up(0.8, learners(0.95, 0.94, 0.85), seeds=1)))
 
 
+def test_kernels_that_do_not_vary_with_the_seed_decide_as_those_of_networks_linear_in_weights():
+    """Their NTK is the same at any start; equal networks show that nothing was drawn."""
+    runs = made_up(0.0, learners(0.90, 0.90, 0.90))
+    kernels = runs.finished["learner"] != "network"
+    rows = runs.finished.assign(id=runs.finished["id"].where(~kernels, "kernel"))
+    rows.loc[kernels, "test_accuracy"] = 0.9
+    right = np.arange(EXAMPLES) < 0.9 * EXAMPLES
+    kept = runs.outcomes | {"kernel": Outcomes(right, "test")}
+    assert grade(Runs.of([], rows, kept)).word.startswith(("lazy", "neither"))
+    first = rows[rows["seed"] == 0]
+    same = pd.concat([first.assign(seed=seed) for seed in range(3)])
+    assert "equal" in grade(Runs.of([], same, kept)).word
+
+
+def test_limits_beyond_all_points_are_no_limits():
+    answer = grade(made_up(0.8, learners(0.5, 0.3, 0.5), examples=30, spread=0.5, seeds=2))
+    texts = " ".join(one.help for one in answer.grades)
+    assert all(float(n) < 100 for n in re.findall(r"above ([\d.]+)", texts))
+
+
 def test_intervals_contain_the_true_difference_and_narrow_by_pairing():
     answer = grade(made_up(0.8, learners(0.92, 0.90, 0.90), spread=1e-3))
     *_, gain = answer.grades

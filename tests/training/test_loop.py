@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from random_stacks import stacks
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models import network
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
@@ -25,6 +25,7 @@ from lsa_jax.training import (
     Measuring,
     Source,
     make_optimizer,
+    softmax_cross_entropy,
     train,
 )
 from lsa_jax.training.programs import _ORDER, init_key
@@ -200,6 +201,22 @@ def test_a_diverging_replica_stops_alone_and_says_at_which_step(key, run):
     assert history.failures[1].startswith("the loss was not finite at step 1;")
     expected, _ = run(keys[2], optimizer=optax.sgd, replicas=rates[2])
     np.testing.assert_allclose(params["hidden"][2], expected["hidden"], rtol=1e-5, atol=1e-7)
+
+
+def test_outputs_that_are_infinite_at_the_start_are_no_matter_of_the_rate(key, data):
+    def apply(params, x):
+        return jnp.stack([x @ params["w"], jnp.full(len(x), -jnp.inf)], axis=1)
+
+    model = Model(lambda key, shape: {"w": jnp.ones(shape)}, apply, None)
+    rows = Dataset(data.inputs, np.zeros(len(data.inputs), int))
+    with pytest.raises(NumericalError, match="at step 0; check the network's outputs"):
+        train(key, model, rows, softmax_cross_entropy, optax.sgd(0.1), epochs=1, batch_size=8)
+
+
+def test_a_batch_beyond_all_examples_is_all_examples(key, run):
+    """Not one filled up to its size, which would cost as much as that many examples."""
+    whole, beyond = (run(key, optimizer=optax.sgd(0.1), batch_size=size) for size in (64, 10**8))
+    assert _same_bits(whole[0], beyond[0])
 
 
 def test_frozen_parameters_stay_where_they_were_initialised(key, run):

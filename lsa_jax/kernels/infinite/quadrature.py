@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from lsa_jax.checks import Kind, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.dual_activations import Cosine
 
@@ -117,6 +118,12 @@ def check_duals(nonlinearity: Any, tolerance: float = 3e-2) -> float:
     Raises:
         InputError: an error is above the tolerance, or not finite.
     """
+    has_duals = Kind(
+        lambda given: all(callable(getattr(given, name, None)) for name in ("phi", "duals")),
+        "with methods phi and duals, such as models.ElementwiseNumerical(function)",
+        object,
+    )
+    require("nonlinearity", nonlinearity, has_duals)
     correlation, std1, std2 = _GRID.T
     moments = correlation * std1 * std2, std1**2, std2**2
 

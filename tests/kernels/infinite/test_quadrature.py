@@ -152,6 +152,8 @@ def test_wrong_duals_are_refused_where_a_network_is_made():
     for factors in WRONG.values():
         with pytest.raises(InputError, match="duals of Damped: E.phi.* accepted: its integral"):
             network([Dense(3), Damped(factors), Dense(1)])
+    with pytest.raises(InputError, match="^nonlinearity is .*ElementwiseNumerical"):
+        kernels.check_duals(jnp.tanh)
     with pytest.raises(InputError, match="of Damped: E.phi'.z."):
         kernels.check_duals(Damped(WRONG["phi', half"]))
 
