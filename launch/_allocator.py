@@ -23,13 +23,9 @@ def with_large_pages(
 ) -> dict[str, str] | None:
     """Returns the environment to start again in; None where there is nothing to gain.
 
-    There is nothing to gain outside `python -m launch.NAME`, where the setting has a value already,
-    and with other C libraries.
-
-    Args:
-        arguments: of the interpreter, without its own name.
-        environment: of this process.
-        library: name and version of the C library, such as ("glibc", "2.36").
+    That is outside `python -m launch.NAME`, where the setting has a value already, and with another
+    C library or an older one. `arguments` are the interpreter's, `library` is the C library's name
+    and version.
     """
     version = re.match(r"(\d+)\.(\d+)", library[1]) if library[0] == "glibc" else None
     if version is None or tuple(map(int, version.groups())) < _SINCE or "-m" not in arguments:

@@ -42,11 +42,6 @@ class _PathParser(flags.ArgumentParser):
         return "path"
 
 
-def define_path(name: str, default: str | None, text: str) -> flags.FlagHolder[str | None]:
-    """Defines a flag that takes a path; of two commands in a process the last one counts."""
-    return flags.DEFINE(_PathParser(), name, default, text, allow_override=True)
-
-
 class _PathsParser(flags.ListParser):
     """Reads paths with commas between them."""
 
@@ -55,11 +50,16 @@ class _PathsParser(flags.ListParser):
         return [_PathParser().parse(path) for path in super().parse(argument)]
 
 
-def define_paths(name: str, default: list[str], text: str) -> flags.FlagHolder[list[str]]:
-    """Defines a flag that takes files or folders, with commas between them."""
-    return flags.DEFINE(
-        _PathsParser(), name, default, text, serializer=flags.CsvListSerializer(",")
-    )
+def define_path(
+    name: str, default: Any, text: str, *, several: bool = False
+) -> flags.FlagHolder[Any]:
+    """Defines a flag that takes a path, or several with commas between them.
+
+    Of two commands in a process the last one's flag counts.
+    """
+    parser = _PathsParser() if several else _PathParser()
+    serializer = flags.CsvListSerializer(",") if several else flags.ArgumentSerializer()
+    return flags.DEFINE(parser, name, default, text, serializer=serializer, allow_override=True)
 
 
 CONFIG = flags.DEFINE_multi(
@@ -85,13 +85,12 @@ def declare(*names: str) -> None:
         flags.declare_key_flag(name)
 
 
-def describe(error: InputError) -> str:
-    """Returns the printed text of an error."""
-    return f"{MISSING_DATA}{error}" if isinstance(error, MissingDataError) else str(error)
-
-
-def refused_file(error: Exception) -> str | None:
-    """Returns the printed text of an error about a file; None for any other error."""
+def refusal(error: BaseException) -> str | None:
+    """Returns the printed text of a mistake in the input; None for any other error."""
+    if isinstance(error, MissingDataError):
+        return f"{MISSING_DATA}{error}"
+    if isinstance(error, InputError):
+        return str(error)
     if not isinstance(error, OSError) or not isinstance(error.filename, str | bytes | os.PathLike):
         return None
     name = os.fsdecode(error.filename)
@@ -116,8 +115,7 @@ def _print_names_of_any_bytes() -> None:
         sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "replace")
 
 
-_words: list[str] = []  # of this command line, with those of its flag files in their places
-_overrides: list[str] = []  # those of them that are --config.FIELD=VALUE
+_overrides: list[str] = []  # --config.FIELD=VALUE of the command line and of its flag files
 
 
 def _refuse_infinite() -> None:
@@ -130,10 +128,9 @@ def _refuse_infinite() -> None:
 def _parse(argv: list[str]) -> list[str]:
     """Parses flags; any mistake in them is one line."""
     try:
-        _words[:] = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
-        _overrides[:] = [word for word in _words if word.startswith(_OVERRIDE)]
-        others = [word for word in _words if not word.startswith(_OVERRIDE)]
-        remaining = flags.FLAGS([argv[0], *others])
+        words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+        _overrides[:] = [word for word in words if word.startswith(_OVERRIDE)]
+        remaining = flags.FLAGS([argv[0], *(w for w in words if not w.startswith(_OVERRIDE))])
         _refuse_infinite()
     except (flags.Error, InputError) as error:
         _fail(str(error))
@@ -146,7 +143,9 @@ def _parse(argv: list[str]) -> list[str]:
 
 def config_name() -> str:
     """Returns --config, or raises where it was not given; of several the last counts."""
-    return require("config", CONFIG.value[-1] if CONFIG.value else None)
+    if not CONFIG.value:
+        raise InputError("--config is missing; accepted: --config=configs/quickstart.py")
+    return CONFIG.value[-1]
 
 
 def configured(named: str | None = None) -> list[str]:
@@ -159,13 +158,9 @@ def command(of_sweep: Sequence[str] = ()) -> list[str]:
 
     The configuration and its fields are `configured()`, or those of one of several sweeps.
     """
-    names = ("--config", "-config")
-    words = [word for word in _words if not word.startswith(_OVERRIDE)]
-    others = [
-        word
-        for before, word in zip(["", *words], words, strict=False)
-        if word.partition("=")[0] not in names and before not in names
-    ]
+    known = {flags.FLAGS[name].name: flags.FLAGS[name] for name in flags.FLAGS}
+    given = (known[name] for name in known if name not in ("config", "flagfile"))
+    others = [flag.serialize() for flag in given if flag.present]
     return [sys.argv[0], *(of_sweep or configured()), *others]
 
 
@@ -200,13 +195,10 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
             if not ("distributed" in flags.FLAGS and flags.FLAGS.distributed):
                 program_cache.keep_programs()
             return main()
-        except InputError as error:
-            _fail(describe(error))
-        except OSError as error:
-            refused = refused_file(error)
-            if refused is None:
+        except (InputError, OSError) as error:
+            if (line := refusal(error)) is None:
                 raise
-            _fail(refused)
+            _fail(line)
         except KeyboardInterrupt:
             print("\nstopped; the same command goes on from here", file=sys.stderr)
             sys.exit(130)
@@ -220,27 +212,15 @@ def end_with_reader() -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
-_EXAMPLES = {"config": "--config=configs/quickstart.py", "workdir": "--workdir=DIR"}
-
-
-def require(name: str, value: str | None) -> str:
-    """Returns a flag's value, or raises where it was not given."""
-    if not value:
-        raise InputError(f"--{name} is missing; accepted: {_EXAMPLES[name]}")
-    return value
-
-
 def workdir() -> Path:
-    """Returns --workdir."""
-    return Path(require("workdir", WORKDIR.value))
+    """Returns --workdir, or raises where it was not given."""
+    if not WORKDIR.value:
+        raise InputError("--workdir is missing; accepted: --workdir=DIR")
+    return Path(WORKDIR.value)
 
 
 def data_dir() -> Path | None:
-    """Returns --data_dir, or LSA_DATA_DIR, or None.
-
-    Raises:
-        InputError: the folder does not exist.
-    """
+    """Returns --data_dir, or LSA_DATA_DIR, or None; raises where there is no such folder."""
     given = DATA_DIR.value or _PathParser().parse(os.environ.get("LSA_DATA_DIR", ""))
     if given and not Path(given).is_dir():
         source = "--data_dir" if DATA_DIR.value else "LSA_DATA_DIR"

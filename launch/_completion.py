@@ -4,34 +4,21 @@ The names come from `launch.list --names` in the folder where one stands, once a
 other words are completed as before.
 """
 
-# Bash splits words at "=" and ":" and completes the part behind the last of these; zsh,
-# which reads the same lines, does not.
+# Bash splits words at "=" and ":" and completes the part behind the last of these; zsh does not.
 _BASH = r"""
-_lsa_jax_names() {
+_lsa_jax_complete() {
+    local line=${COMP_LINE:0:COMP_POINT} name
+    local word=${line##* }
+    COMPREPLY=()
+    [[ $line == *" -m launch."* && $word == --config=* ]] || return
     if [ "${_lsa_jax_folder-}" != "$PWD" ]; then
-        _lsa_jax_known=$("$1" -m launch.list --names 2>/dev/null)
+        _lsa_jax_known=$("${COMP_WORDS[0]}" -m launch.list --names 2>/dev/null)
         _lsa_jax_folder=$PWD
     fi
-}
-_lsa_jax_complete() {
-    local line=${COMP_LINE:0:COMP_POINT}
-    COMPREPLY=()
-    case $line in
-        *" -m launch."*) ;;
-        *) return ;;
-    esac
-    local word=${line##* }
-    case $word in
-        --config=*) ;;
-        *) return ;;
-    esac
-    _lsa_jax_names "${COMP_WORDS[0]}"
-    local given=${word#--config=} name
+    local given=${word#--config=}
     local before=${given%"${given##*:}"}
     while IFS= read -r name; do
-        case $name in
-            "$given"*) COMPREPLY+=("${name#"$before"}") ;;
-        esac
+        [[ $name != "$given"* ]] || COMPREPLY+=("${name#"$before"}")
     done <<< "$_lsa_jax_known"
     compopt -o nospace 2>/dev/null
 }

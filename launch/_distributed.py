@@ -2,13 +2,18 @@
 
 import contextlib
 import os
+import re
+import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import filelock
 from absl import flags
 
 from launch import _cli
@@ -52,6 +57,72 @@ def check() -> None:
     if index is not None and (index < 0 or (count is not None and index >= count)):
         most = " or more" if count is None else f" to {count - 1}, as --num_processes is {count}"
         raise InputError(f"--process_id is {index}; accepted: 0{most}")
+    devices = os.environ.get("JAX_LOCAL_DEVICE_IDS", "") if _DISTRIBUTED.value else ""
+    if devices and not all(part.strip().isdecimal() for part in devices.split(",")):
+        raise InputError(
+            f"JAX_LOCAL_DEVICE_IDS is {devices!r}; accepted: numbers of this host's GPUs, such as "
+            "0,1"
+        )
+
+
+def _check_port(address: str) -> None:
+    """Raises where another program listens already: jax would end with a segmentation fault."""
+    try:
+        socket.create_server(("", int(address.rpartition(":")[2]))).close()
+    except OSError as error:
+        raise InputError(
+            f"--coordinator_address is {address!r}, and that port cannot be opened here: "
+            f"{error.strerror}; accepted: a free port of process 0's host"
+        ) from None
+
+
+_held: list[filelock.FileLock] = []  # for as long as this process lives
+
+
+def _take_place(address: str, process_id: int) -> None:
+    """Raises where another process of this host is this one: jax would end all that run."""
+    name = re.sub(r"[^\w.-]", "_", f"lsa_jax-{os.getuid()}-{address}-{process_id}.lock")
+    lock = filelock.FileLock(Path(tempfile.gettempdir()) / name, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise InputError(
+            f"--process_id is {process_id}, which runs on this host already with "
+            f"--coordinator_address={address}; accepted: a command that does not run yet"
+        ) from None
+    _held.append(lock)
+
+
+def _connect() -> "processes.ProcessGroup":
+    """Joins the other processes and returns all of them; raises where that is impossible.
+
+    The values of flags that are not given come from SLURM's, a TPU's or another environment that
+    jax can read.
+    """
+    import jax
+
+    from lsa_jax import processes
+
+    # On a CPU jax needs a means of communication; accelerators have their own.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # It would keep SIGTERM from ending the process, for a checkpoint that exists already.
+    jax.config.update("jax_enable_preemption_service", False)
+    address, count, index = _COORDINATOR_ADDRESS.value, _NUM_PROCESSES.value, _PROCESS_ID.value
+    if address is not None and index == 0:
+        _check_port(address)
+    if address is not None and index is not None:
+        _take_place(address, index)
+    try:
+        jax.distributed.initialize(address, count, index)
+    except ValueError as error:
+        raise InputError(
+            f"--distributed: no SLURM, TPU or other environment describes the processes ({error}); "
+            "accepted: --coordinator_address=HOST:PORT --num_processes=N --process_id=I"
+        ) from None
+    except RuntimeError as error:
+        raise InputError(f"--distributed: the processes cannot be joined: {error}") from None
+    processes.group_of(jax.devices())
+    return processes.everyone()
 
 
 def _end(group: "processes.ProcessGroup", status: int, message: str | None = None) -> NoReturn:
@@ -67,31 +138,15 @@ def _end(group: "processes.ProcessGroup", status: int, message: str | None = Non
     os._exit(status)
 
 
-def _is_loss(error: Exception) -> bool:
-    """Whether an exchange failed because another process has ended."""
-    return any(word in str(error) for word in ("Gloo", "NCCL", "UNAVAILABLE"))
-
-
-@contextlib.contextmanager
-def _patience() -> Iterator[None]:
+def _give_up() -> None:
     """Ends the process with one line before jax, tired of waiting for others, would abort it."""
-
-    def give_up() -> None:
-        print(
-            f"error: --distributed: not all processes have come within {_PATIENCE:g} s; accepted: "
-            "the same command on every host, with an address that all of them reach",
-            file=sys.stderr,
-            flush=True,
-        )
-        os._exit(_cli.BAD_INPUT)
-
-    timer = threading.Timer(_PATIENCE, give_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    print(
+        f"error: --distributed: not all processes have come within {_PATIENCE:g} s; accepted: "
+        "the same command on every host, with an address that all of them reach",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(_cli.BAD_INPUT)
 
 
 @contextlib.contextmanager
@@ -109,12 +164,13 @@ def joined() -> Iterator[bool]:
     if not _DISTRIBUTED.value:
         yield True
         return
-    from launch import _joining  # here, as it imports jax
-
-    with _patience():
-        group = _joining.connect(
-            _COORDINATOR_ADDRESS.value, _NUM_PROCESSES.value, _PROCESS_ID.value
-        )
+    timer = threading.Timer(_PATIENCE, _give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        group = _connect()
+    finally:
+        timer.cancel()
     if not group.is_first:
         # The descriptor, because the libraries under jax write to it, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,17 +178,16 @@ def joined() -> Iterator[bool]:
         yield group.is_first
     except ReportedError:
         _end(group, _cli.BAD_INPUT)
-    except InputError as error:
-        _end(group, _cli.BAD_INPUT, _cli.describe(error))
     except ElsewhereError as error:
         _end(group, 1, str(error) if group.is_first else None)
     except KeyboardInterrupt:
         _end(group, 130)
     except Exception as error:
-        if _is_loss(error):
+        if (line := _cli.refusal(error)) is not None:
+            _end(group, _cli.BAD_INPUT, line)
+        # An exchange fails where another process has ended.
+        if any(word in str(error) for word in ("Gloo", "NCCL", "UNAVAILABLE")):
             message = "another process has ended, perhaps with a reason; the same command of "
             _end(group, 1, f"{message} all processes goes on from here ({error})")
-        if (refused := _cli.refused_file(error)) is not None:
-            _end(group, _cli.BAD_INPUT, refused)
         traceback.print_exc()
         _end(group, 1)

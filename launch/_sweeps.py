@@ -22,14 +22,10 @@ _GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
 
 
 class Planned(NamedTuple):
-    """A sweep of this command.
+    """A sweep of this command; its name is that of its folder below --workdir.
 
-    Attributes:
-        name: of its folder below --workdir; empty where it is the command's only one.
-        words: its --config and --config.FIELD=VALUE.
-        config: the settings that all points share.
-        points: the sweep.
-        workdir: its folder.
+    The name is empty where it is the command's only sweep. `words` are its --config and
+    --config.FIELD=VALUE, `config` the settings that all points share.
     """
 
     name: str
@@ -59,10 +55,8 @@ class Group(NamedTuple):
 def planned(*, sweep: bool = True) -> list[Planned]:
     """Returns the sweeps of the command line: of --config, which can name several.
 
-    Without `sweep` each is the one point that its configuration describes.
-
-    Raises:
-        InputError: there is none, one is invalid, or two would have the same folder.
+    Without `sweep` each is the one point that its configuration describes. Raises where there is
+    none, one is invalid, or two would have the same folder.
     """
     root, named = _cli.workdir().absolute(), _cli.CONFIG.value or [_cli.config_name()]
     lines = [line for one in named for line in config_files.expand(one)]
@@ -87,23 +81,17 @@ def planned(*, sweep: bool = True) -> list[Planned]:
 
 
 def missing(sweeps: Sequence[Planned]) -> list[Group]:
-    """Returns the groups with missing runs; imports jax.
-
-    Raises:
-        InputError: a folder holds another sweep.
-    """
-    from lsa_jax.sweep.experiment import load_experiment
+    """Returns the groups with missing runs, or raises where a folder holds another sweep."""
     from lsa_jax.sweep.run import missing_groups
 
     found = []
     for sweep in sweeps:
-        numbers = missing_groups(sweep.config, sweep.points, sweep.workdir)
-        groups = load_experiment(sweep.config.experiment).groups(sweep.points)
-        times = catalog.published_seconds(sweep.words, _GALLERY) if numbers else {}
-        for number in numbers:
-            known = [times[point.id] for point in groups[number] if point.id in times]
-            seconds = math.fsum(known) if len(known) == len(groups[number]) else None
-            found.append(Group(sweep, number, len(groups[number]), seconds))
+        groups = missing_groups(*sweep[2:])
+        times = catalog.published_seconds(sweep.words, _GALLERY) if groups else {}
+        for number, group in groups.items():
+            known = [times[point.id] for point in group if point.id in times]
+            seconds = math.fsum(known) if len(known) == len(group) else None
+            found.append(Group(sweep, number, len(group), seconds))
     return found
 
 
@@ -152,9 +140,7 @@ def recorded(
     """Holds the folders of sweeps alone, with the sweeps recorded in them.
 
     The data of sweeps with one of the groups are read first. `devices` are names for the record.
-
-    Raises:
-        InputError: data are missing, or a folder is in use or cannot hold its sweep.
+    Raises where data are missing, or a folder is in use or cannot hold its sweep.
     """
     from lsa_jax.sweep.experiment import load_experiment
     from lsa_jax.sweep.run import recorded_sweep

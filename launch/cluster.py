@@ -55,11 +55,7 @@ _PAUSE = 2.0  # seconds until groups that other commands hold are tried again
 
 
 def _check() -> list[str]:
-    """Returns this machine's GPUs, as CUDA_VISIBLE_DEVICES has them; imports nothing.
-
-    Raises:
-        InputError: flags are wrong, or distributed is missing.
-    """
+    """Returns this machine's GPUs, as CUDA_VISIBLE_DEVICES has them; raises for wrong flags."""
     if not _DRY_RUN.value and (_SCHEDULER.value is None) == (_LOCAL.value is None):
         raise InputError("--local and --scheduler: accepted: one, as --local=4, not both")
     if importlib.util.find_spec("distributed") is None:
@@ -78,9 +74,6 @@ def _client(gpus: list[str]) -> Iterator["Client"]:
     """Yields a client of the cluster, which it starts where that is this machine.
 
     A worker has one thread for tasks: two groups would share its devices.
-
-    Raises:
-        InputError: no scheduler answers.
     """
     import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
@@ -109,10 +102,9 @@ def _client(gpus: list[str]) -> Iterator["Client"]:
 
 
 def _run(client: "Client", groups: Sequence[_sweeps.Group], data_dir: Path | None) -> int:
-    """Runs groups until each is done, by this command or another.
+    """Runs groups until each is done, here or by another command.
 
-    Returns:
-        The number of failed runs, and of groups that raised too often.
+    Returns the number of failed runs, and of groups that raised too often.
     """
     from distributed import as_completed
 

@@ -27,15 +27,6 @@ _CHECKSUM = {
 }
 
 
-def _directory() -> Path:
-    """Returns the folder to put data sets in, which need not exist yet."""
-    from lsa_jax.data import downloads
-
-    if _cli.DATA_DIR.value:
-        return Path(_cli.DATA_DIR.value)
-    return downloads.default_data_dir() or downloads.cache_dir()
-
-
 def main() -> None:
     """Fetches, reads and describes the data set."""
     name = _DATASET.value
@@ -45,7 +36,9 @@ def main() -> None:
     # Only now: these imports take seconds, and mistakes should not.
     from lsa_jax.data import downloads, images
 
-    directory = _directory()
+    # It need not exist yet.
+    given = _cli.DATA_DIR.value and Path(_cli.DATA_DIR.value)
+    directory = given or downloads.default_data_dir() or downloads.cache_dir()
     downloads.fetch(name, directory)
     image_set, files = images.read(name, directory)
 

@@ -27,11 +27,7 @@ _GROUPS = flags.DEFINE_list("groups", None, "Which groups to run, as 0,3; defaul
 
 
 def _numbers(workdir: Path, given: list[str]) -> dict[Path, list[int]]:
-    """Returns the numbers of --groups by their sweeps' folders, each once.
-
-    Raises:
-        InputError: it is no list of groups.
-    """
+    """Returns the numbers of --groups by their sweeps' folders, each once; raises for others."""
     found: dict[Path, list[int]] = {}
     for group in given or [""]:
         name, _, number = group.strip().rpartition(":")

@@ -43,11 +43,7 @@ _COMPLETION = flags.DEFINE_enum(
 
 
 def _chosen(found: list[catalog.Entry]) -> list[catalog.Entry]:
-    """Returns the configurations that the flags accept.
-
-    Raises:
-        InputError: a flag has a value that is not accepted.
-    """
+    """Returns the configurations that the flags accept; raises for wrong flags."""
     under = None
     if _UNDER.value is not None:
         under = machine.seconds(_UNDER.value)

@@ -37,8 +37,11 @@ _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the commands and run nothi
 _GALLERY = _cli.define_path(
     "gallery", None, "Folder of the documentation's gallery, which takes finished sweeps."
 )
-_REPORTS = _cli.define_paths(
-    "reports", [], "Folders of reproductions or sweeps to publish apart from --workdir."
+_REPORTS = _cli.define_path(
+    "reports",
+    [],
+    "Folders of reproductions or sweeps to publish apart from --workdir.",
+    several=True,
 )
 
 
@@ -86,15 +89,11 @@ def _check_flags() -> None:
         raise InputError(
             f"--paper is missing; accepted: one of {', '.join(papers.PAPERS)}, or --gallery=DIR"
         )
-    if _REPORTS.value and not _GALLERY.value:
-        raise InputError("--reports is given without --gallery; accepted: both")
-    if not _PAPER.value:
-        for name in ("workdir", "only", "scale", "data_dir", "dry_run"):
-            if flags.FLAGS[name].present:
-                raise InputError(
-                    f"--{name} is given without --paper, whose sweeps it is of; accepted: both, or "
-                    "neither with --gallery=DIR --reports=DIR"
-                )
+    of_paper = ("workdir", "only", "scale", "data_dir", "dry_run")
+    for whole, parts in ((_GALLERY, ("reports",)), (_PAPER, of_paper)):
+        for name in parts:
+            if flags.FLAGS[name].present and not whole.value:
+                raise InputError(f"--{name} is given without --{whole.name}; accepted: both")
     if _GALLERY.value:  # raises before sweeps run for hours
         from lsa_jax.sweep import publishing  # which imports jax
 

@@ -29,11 +29,7 @@ _WIDTH = 100
 
 
 def _wanted(fields: dict[str, Field]) -> dict[str, Field]:
-    """Returns the fields of --fields.
-
-    Raises:
-        InputError: there is no field or section of such a name.
-    """
+    """Returns the fields of --fields; raises where it names no field or section."""
     if not _FIELDS.value:
         return fields
     chosen: set[str] = set()

@@ -35,7 +35,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -78,36 +78,7 @@ _CONTAINER = flags.DEFINE_string(
 _ROOT = Path(__file__).resolve().parents[1]
 _WARNING_SECONDS = 60  # before the time is over; SLURM looks only once in so many seconds
 _PROGRAMS = ("sbatch", "srun", "squeue")
-
-
-class _Resources(NamedTuple):
-    """The resources of a job; None is the cluster's default."""
-
-    partition: str | None
-    gpus: int
-    cpus: int
-    mem_gb: float | None
-    minutes: int
-    at_once: int = 1
-
-
-def _of_task(arrays: int = 1) -> _Resources:
-    """Returns a task's resources; one of several arrays runs its share of tasks at once."""
-    at_once = max(1, _ARRAY_PARALLELISM.value // arrays)
-    task = _PARTITION.value, _GPUS.value, _CPUS.value, _MEM_GB.value, _TIME.value
-    return _Resources(*task, at_once)
-
-
-def _of_report() -> _Resources:
-    """Returns the report's resources: it trains nothing, so no GPU, and never more than a task."""
-    task = _of_task()
-    return _Resources(
-        partition=_REPORT_PARTITION.value or task.partition,
-        gpus=0,
-        cpus=min(task.cpus, 2),
-        mem_gb=None if task.mem_gb is None else min(task.mem_gb, 8),
-        minutes=min(task.minutes, 30),
-    )
+_ARRAY_FILE = Path("slurm", "array.json")  # below the folder for results
 
 
 def _check() -> None:
@@ -127,11 +98,7 @@ def _check() -> None:
 
 
 def _preflight(sweep: _sweeps.Planned, data_dir: Path | None) -> None:
-    """Compiles a configuration for the machine of a task.
-
-    Raises:
-        InputError: it does not fit, or that is not known.
-    """
+    """Compiles a configuration for the machine of a task; raises unless it is known to fit."""
     data = [f"--data_dir={data_dir}"] if data_dir else []
     topology = f"--topology={_PREFLIGHT.value}"
     command = [sys.executable, "-m", "launch.preflight", *sweep.words, topology, *data]
@@ -143,10 +110,27 @@ def _preflight(sweep: _sweeps.Planned, data_dir: Path | None) -> None:
         )
 
 
+def _resources(arrays: int) -> dict[str, Any]:
+    """Returns the resources of a task of so many arrays, or with 0 of the report.
+
+    The report trains nothing: it has no GPU, and never more than a task.
+    """
+    memory, cpus, minutes, partition = _MEM_GB.value, _CPUS.value, _TIME.value, _PARTITION.value
+    if not arrays:
+        memory, cpus, minutes = memory and min(memory, 8), min(cpus, 2), min(minutes, 30)
+        partition = _REPORT_PARTITION.value or partition
+    found = {"partition": partition, "cpus_per_task": cpus, "time": minutes}
+    found["gpus_per_node"] = _GPUS.value if arrays else 0
+    found["mem"] = memory and f"{math.ceil(memory * 1024)}MB"
+    # All arrays together run no more tasks at once.
+    found["array_parallelism"] = max(1, _ARRAY_PARALLELISM.value // max(arrays, 1))
+    return {name: value for name, value in found.items() if value}  # others are the cluster's own
+
+
 def _executor(
-    workdir: Path, data_dir: Path | None, resources: _Resources, dependency: str | None = None
+    workdir: Path, data_dir: Path | None, arrays: int, after: str | None = None
 ) -> "submitit.SlurmExecutor":
-    """Returns an executor that submits jobs with these resources, after others if given."""
+    """Returns an executor for a task of so many arrays, or with 0 for the report, after jobs."""
     import submitit
 
     class Executor(submitit.SlurmExecutor):
@@ -156,32 +140,24 @@ def _executor(
 
     python = shlex.quote(_python())
     executor = Executor(workdir / "slurm", max_num_timeout=_REQUEUES.value, python=python)
-    seen = {_ROOT, Path.cwd(), workdir, *filter(None, [data_dir])}
-    mounts = ",".join(f"{folder}:{folder}" for folder in sorted(seen))
-    container = [f"--container-image={_CONTAINER.value}", f"--container-mounts={mounts}"]
-    optional = {
-        "partition": resources.partition,
-        "gpus_per_node": resources.gpus or None,
-        "mem": None if resources.mem_gb is None else f"{math.ceil(resources.mem_gb * 1024)}MB",
-        "dependency": dependency,
-    }
+    resources = _resources(arrays)
+    # Since SLURM 22.05 srun does not take this over from sbatch.
+    srun = [f"--cpus-per-task={resources['cpus_per_task']}"]
+    if _CONTAINER.value:
+        seen = {_ROOT, Path.cwd(), workdir, *filter(None, [data_dir])}
+        mounts = ",".join(f"{folder}:{folder}" for folder in sorted(seen))
+        srun += [f"--container-image={_CONTAINER.value}", f"--container-mounts={mounts}"]
     executor.update_parameters(
         job_name=f"lsa_jax-{workdir.name}",
-        time=resources.minutes,
         nodes=1,
         ntasks_per_node=1,
-        cpus_per_task=resources.cpus,
-        array_parallelism=resources.at_once,
         signal_delay_s=_WARNING_SECONDS,
         setup=[f"export PYTHONPATH={shlex.quote(str(_ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"],
-        # Since SLURM 22.05 srun does not take this over from sbatch.
-        srun_args=[
-            f"--cpus-per-task={resources.cpus}",
-            *(container if _CONTAINER.value else []),
-        ],
+        srun_args=srun,
         wckey=None,  # not submitit's own, which a cluster may refuse
         additional_parameters={"requeue": True, "chdir": str(Path.cwd())},
-        **{name: value for name, value in optional.items() if value is not None},
+        **resources,
+        **({"dependency": f"afterany:{after}"} if after else {}),
     )
     return executor
 
@@ -223,11 +199,7 @@ def _print_script(executor: "submitit.SlurmExecutor", commands: list[list[str]])
 
 
 def _submit(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> str:
-    """Submits commands, several of them as an array, and returns the number of the job.
-
-    Raises:
-        InputError: sbatch refuses.
-    """
+    """Submits commands, several of them as an array; returns the job's number, or raises."""
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
     from launch._task import SlurmTask
@@ -240,13 +212,9 @@ def _submit(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> st
     return jobs[0].job_id.partition("_")[0]
 
 
-def _array_file(workdir: Path) -> Path:
-    return workdir / "slurm" / "array.json"
-
-
 def _refuse_twice(workdir: Path) -> None:
     """Raises while tasks that were submitted before wait or run, as they would be run again."""
-    file = _array_file(workdir)
+    file = workdir / _ARRAY_FILE
     if not file.exists():
         return
     # Of several arrays, their numbers with commas.
@@ -268,11 +236,10 @@ def _submit_all(
     """Submits the arrays and the report, and prints the numbers of their jobs."""
     numbers = []
     for commands in arrays:
-        numbers.append(_submit(_executor(workdir, data_dir, _of_task(len(arrays))), commands))
-        files.write_json(_array_file(workdir), {"job": ",".join(numbers)})
+        numbers.append(_submit(_executor(workdir, data_dir, len(arrays)), commands))
+        files.write_json(workdir / _ARRAY_FILE, {"job": ",".join(numbers)})
         print(f"job {numbers[-1]}: {len(commands)} task(s)", flush=True)
-    dependency = f"afterany:{':'.join(numbers)}" if numbers else None
-    last = _submit(_executor(workdir, data_dir, _of_report(), dependency), [report])
+    last = _submit(_executor(workdir, data_dir, 0, ":".join(numbers)), [report])
     print(f"job {last}: report")
     print(f"logs: {workdir / 'slurm'}; results: {workdir}")
 
@@ -295,9 +262,8 @@ def main() -> None:
         _cli.end_with_reader()
         print(f"# {_sweeps.describe(tasks, _GPUS.value)}")
         for array in arrays:
-            _print_script(_executor(workdir, data_dir, _of_task(len(arrays))), array)
-        waiting = "afterany:ARRAYS" if tasks else None
-        _print_script(_executor(workdir, data_dir, _of_report(), waiting), [report])
+            _print_script(_executor(workdir, data_dir, len(arrays)), array)
+        _print_script(_executor(workdir, data_dir, 0, "ARRAYS" if tasks else None), [report])
         return
     devices = [f"SLURM: {_CPUS.value} CPU cores and {_GPUS.value} GPUs a task"]
     with _sweeps.recorded(sweeps, groups, data_dir, devices):

@@ -17,12 +17,9 @@ __all__ = ["coordinate_check", "diagnose"]
 
 def __getattr__(name: str) -> Any:
     """Imports a function of `__all__`, and jax with it, when it is first asked for."""
-    if name == "diagnose":
-        from lsa_jax.diagnosis import diagnose
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from lsa_jax import diagnosis
+    from lsa_jax.diagnosis import coordinate_check
 
-        return diagnose
-    if name == "coordinate_check":
-        from lsa_jax.diagnosis.coordinate_check import coordinate_check
-
-        return coordinate_check
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return diagnosis.diagnose if name == "diagnose" else coordinate_check.coordinate_check

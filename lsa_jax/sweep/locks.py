@@ -22,19 +22,26 @@ _PATIENCE = 60.0
 
 
 @contextlib.contextmanager
-def _refusing(workdir: Path) -> Iterator[None]:
-    """Raises InputError in one line where a folder is in use, or cannot be written."""
-    try:
+def _held(workdir: Path, timeout: float, *paths: Path) -> Iterator[None]:
+    """Holds files below a folder, made if need be, as locks; waits so many seconds, or -1: forever.
+
+    Raises:
+        InUseError: another process holds one of them.
+        InputError: the folder cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            for path in paths:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(filelock.FileLock(path, timeout=timeout))
+        except filelock.Timeout:
+            raise InUseError(
+                f"--workdir {workdir} is in use by another sweep; wait for it"
+            ) from None
+        except (OSError, NotImplementedError) as error:  # the latter of filelock, without flock
+            reason = getattr(error, "strerror", None) or error
+            raise StorageError(f"--workdir {workdir} cannot be written: {reason}") from None
         yield
-    except filelock.Timeout:
-        raise InUseError(f"--workdir {workdir} is in use by another sweep; wait for it") from None
-    except (OSError, NotImplementedError) as error:  # the latter of filelock, without flock
-        reason = getattr(error, "strerror", None) or error
-        raise StorageError(f"--workdir {workdir} cannot be written: {reason}") from None
-
-
-def _folder_lock(workdir: Path, timeout: float) -> filelock.FileLock:
-    return filelock.FileLock(workdir / ".lock", timeout=timeout)
 
 
 @contextlib.contextmanager
@@ -44,13 +51,9 @@ def alone(workdir: Path) -> Iterator[None]:
     Raises:
         InputError: something runs in it, or it cannot be written.
     """
-    with contextlib.ExitStack() as stack:
-        with _refusing(workdir):
-            workdir.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(_folder_lock(workdir, timeout=0))
-            for path in (workdir / "groups").glob("*.lock"):
-                with filelock.FileLock(path, timeout=0):
-                    pass
+    with _held(workdir, 0, workdir / ".lock"):
+        with _held(workdir, 0, *(workdir / "groups").glob("*.lock")):
+            pass
         yield
 
 
@@ -67,25 +70,17 @@ def holding(workdir: Path, names: list[str], *, wait: bool = True) -> Iterator[N
         InUseError: a group or the whole folder is held by another.
         InputError: the folder cannot be written.
     """
-    with contextlib.ExitStack() as stack:
-        with _refusing(workdir):
-            (workdir / "groups").mkdir(exist_ok=True)
-            for name in names:
-                path, patience = workdir / "groups" / f"{name}.lock", _PATIENCE if wait else 0
-                stack.enter_context(filelock.FileLock(path, timeout=patience))
-            with _folder_lock(workdir, timeout=_PATIENCE):  # only to see that nobody holds it
-                pass
+    paths = [workdir / "groups" / f"{name}.lock" for name in names]
+    with _held(workdir, _PATIENCE if wait else 0, *paths):
+        with _held(workdir, _PATIENCE, workdir / ".lock"):  # only to see that nobody holds it
+            pass
         yield
 
 
-@contextlib.contextmanager
-def reporting(workdir: Path) -> Iterator[None]:
+def reporting(workdir: Path) -> contextlib.AbstractContextManager[None]:
     """Holds the files of a folder's report; waits for another report to be written.
 
     Raises:
         InputError: the folder cannot be written.
     """
-    with contextlib.ExitStack() as stack:
-        with _refusing(workdir):
-            stack.enter_context(filelock.FileLock(workdir / ".report.lock"))
-        yield
+    return _held(workdir, -1, workdir / ".report.lock")

@@ -17,7 +17,7 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -276,12 +276,11 @@ def _run_missing(
 
 def missing_groups(
     config: ml_collections.ConfigDict, points: list[Point], workdir: Path
-) -> list[int]:
-    """Returns the numbers of the groups with a missing point; a wrong folder is refused."""
+) -> dict[int, list[Point]]:
+    """Returns the groups with a missing point, by number; a wrong folder is refused."""
     _is_new(workdir, _identity(config, points))  # raises
-    groups = load_experiment(config.experiment).groups(points)
-    ids = [[point.id for point in group] for group in groups]
-    return [number for number, of_group in enumerate(ids) if is_missing(workdir, of_group)]
+    groups = enumerate(load_experiment(config.experiment).groups(points))
+    return {n: group for n, group in groups if is_missing(workdir, [p.id for p in group])}
 
 
 @contextlib.contextmanager
@@ -366,11 +365,11 @@ def run_groups(
     config: ml_collections.ConfigDict,
     points: list[Point],
     workdir: Path,
-    numbers: list[int],
+    numbers: Sequence[int],
     *,
     data_dir: Path | None,
     shown: bool = True,
-) -> pd.DataFrame:
+) -> None:
     """Runs the missing points of some groups of a recorded sweep; other processes run others.
 
     The caller holds the groups, see `locks.holding`.
@@ -383,21 +382,13 @@ def run_groups(
         data_dir: folder of data sets; None means the environment's or the cache.
         shown: whether progress is printed.
 
-    Returns:
-        One row a point of these groups, as `run_sweep`.
-
     Raises:
-        InputError: there is no such group, or the data are missing or damaged.
+        InputError: the data are missing or damaged.
     """
     experiment = load_experiment(config.experiment)
     groups = experiment.groups(points)
-    unknown = [number for number in numbers if not 0 <= number < len(groups)]
-    if unknown:
-        raise InputError(f"--groups has {unknown[0]}; accepted: 0 to {len(groups) - 1}")
-    chosen = [groups[number] for number in numbers]
     load = functools.partial(experiment.load, points, data_dir)
-    _run_missing(experiment, chosen, load, workdir, UNWATCHED, shown=shown)
-    return files.read_results(workdir, [point.id for group in chosen for point in group])
+    _run_missing(experiment, [groups[n] for n in numbers], load, workdir, UNWATCHED, shown=shown)
 
 
 # --- the report ----------------------------------------------------------------------------------

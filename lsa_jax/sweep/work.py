@@ -76,7 +76,7 @@ def run(
                 from lsa_jax.sweep.run import run_groups
 
                 config, points = recorded_points(workdir)
-                run_groups(config, points, workdir, list(numbers), data_dir=data_dir, shown=shown)
+                run_groups(config, points, workdir, numbers, data_dir=data_dir, shown=shown)
     except locks.InUseError:
         if wait:
             raise

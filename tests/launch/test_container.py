@@ -1,5 +1,6 @@
-"""Recipes of containers install extras of setup.cfg."""
+"""Recipes of containers install extras of setup.cfg, and workers start as the pages write it."""
 
+import ast
 import configparser
 import re
 import shlex
@@ -70,3 +71,20 @@ def test_dask_has_the_options_of_the_page():
     files = {options[name]["scheduler_file"] for name in ("scheduler", "worker")}
     assert files == set(re.findall(r"launch.cluster --scheduler=(/\S+)", PAGE))
     assert (options["worker"]["nthreads"], options["worker"]["memory_limit"]) == (1, "0")
+
+
+def test_the_jobs_that_the_page_submits_start_one_worker_of_one_thread_each():
+    pbs = pytest.importorskip("dask_jobqueue.pbs", reason="needs pip install dask-jobqueue")
+    (code,) = re.findall(r"```python\n(.*?PBSCluster.*?)```", PAGE, re.DOTALL)
+    (call,) = (
+        node
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "PBSCluster"
+    )
+    given = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+    script = pbs.PBSJob("tcp://10.0.0.1:8786", "worker", **given).job_script()
+    (line,) = (line for line in script.splitlines() if "dask_worker" in line)
+    options = _parse_dask("worker", shlex.split(line.partition("dask_worker ")[2]))
+    assert (options["scheduler"], options["nthreads"]) == ("tcp://10.0.0.1:8786", 1)
+    assert not options["nanny"] and options["memory_limit"] == "0"
+    assert "#PBS -l select=1:ncpus=4:ngpus=1" in script

@@ -55,8 +55,8 @@ def alone(tmp_path_factory):
 @pytest.mark.parametrize(
     "count, devices, mapped_by",
     [
-        (2, 2, "pmap"),
-        pytest.param(2, 2, "shard_map", marks=pytest.mark.slow),
+        (2, 2, "shard_map"),
+        pytest.param(2, 2, "pmap", marks=pytest.mark.slow),
         pytest.param(4, 2, "pmap", marks=pytest.mark.slow),
         pytest.param(4, 2, "shard_map", marks=pytest.mark.slow),
     ],

@@ -93,7 +93,8 @@ def test_arrays_have_the_size_that_the_cluster_accepts(tmp_path, monkeypatch, gi
     arrays = slurm._arrays(commands)
     assert [len(array) for array in arrays] == sizes and sum(arrays, []) == commands
     with given(array_parallelism=7):
-        assert slurm._of_task(len(arrays)).at_once * len(arrays) <= 7
+        executor = slurm._executor(tmp_path, None, len(arrays))
+    assert executor.parameters["array_parallelism"] * len(arrays) <= 7
 
 
 @pytest.fixture

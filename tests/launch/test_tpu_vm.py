@@ -162,10 +162,23 @@ def test_skypilot_fetches_data_and_runs_the_sweep_in_the_bucket_or_a_group_a_job
     assert (ROOT / task["envs"]["CONFIG"]).exists()
 
 
+PAGE = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching" / "clouds.md").read_text())
+
+
+def test_the_pages_commands_of_skypilot_set_what_their_files_take():
+    found = re.findall(r"^sky jobs (?:pool apply|launch) .*?(launch/\w+\.yaml)(.*)$", PAGE, re.M)
+    assert [name for name, _ in found] == [
+        f"launch/sky{end}.yaml" for end in ("", "_pool", "_group")
+    ]
+    for name, words in found:
+        given = dict(word.split("=") for word in shlex.split(words) if "=" in word)
+        assert given.keys() <= yaml.safe_load((ROOT / name).read_text())["envs"].keys()
+        assert "CONFIG" not in given or (ROOT / given["CONFIG"]).exists()
+
+
 def test_the_pages_commands_of_the_vm_are_accepted():
-    page = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching" / "clouds.md").read_text())
-    found = dict.fromkeys(re.findall(r"^launch/tpu_vm\.sh .*$", page, re.MULTILINE))
-    (vm,) = set(re.findall(r"^vm=.*$", page, re.MULTILINE))
+    found = dict.fromkeys(re.findall(r"^launch/tpu_vm\.sh .*$", PAGE, re.MULTILINE))
+    (vm,) = set(re.findall(r"^vm=.*$", PAGE, re.MULTILINE))
     assert {line.split()[1] for line in found} == {"create", "install", "run", "fetch", "delete"}
     for line in found:
         ended = subprocess.run(["bash", "-c", f"{vm}\n{line} --dry_run"], cwd=ROOT, check=False)

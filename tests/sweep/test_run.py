@@ -28,10 +28,10 @@ from lsa_jax.errors import (
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.sweep import run
+from lsa_jax.sweep import run, work
 from lsa_jax.sweep.experiment import Experiment, Outcome
-from lsa_jax.sweep.points import Point, make_points, recorded_points
-from lsa_jax.sweep.run import run_groups, run_sweep
+from lsa_jax.sweep.points import Point, make_points
+from lsa_jax.sweep.run import run_sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -150,9 +150,8 @@ def test_the_report_can_be_made_again(uninterrupted, finish):
 
 
 def test_a_group_that_is_not_there_is_refused(uninterrupted):
-    config, points = recorded_points(uninterrupted)
     with pytest.raises(InputError, match="--groups has 99; accepted: 0 to"):
-        run_groups(config, points, uninterrupted, [0, 99], data_dir=None)
+        work.run(uninterrupted, [0, 99], data_dir=None)
 
 
 def test_missing_data_leave_a_folder_as_it_was(tmp_path):
