@@ -7,9 +7,8 @@ grows as gamma^2 and, where gamma is large, as gamma^(2 / L). Here as the rate o
 w = alpha (theta - theta_0), for ReLU networks of 2, 3 and 4 layers on digits by full-batch gradient
 descent on squared errors; the paper's networks see each example once. The best rate is that of the
 least training loss after a fixed number of steps, by the same fit as in
-`lazy_rich/learning_rates.py`. Rates are swept around those of the dial, which fall with alpha below
-1 at any depth. ":small" has narrower networks, fewer steps and output scales, and three seeds of
-five.
+`lazy_rich/learning_rates.py`. Below alpha = 1 the swept rates fall with it, at any depth. ":small"
+has narrower networks, fewer steps and output scales, and three seeds of five.
 """
 
 from lsa_jax.experiments.theory.laws.settings import SETTINGS

@@ -10,8 +10,9 @@ The parameter here is w = alpha (theta - theta_0), "moved", so that
 Its derivative at any w is that of f at theta, so gradient descent on the plain loss of F is, step
 by step, gradient descent on theta with the loss over alpha^2, at the same learning rate. The
 tangent kernel is f's, without a factor, and so is the initial speed of the outputs, at any alpha.
-Below 1 the loss curves as 1 / alpha, so rates have to fall with alpha. Adam's steps are steps of w:
-theta moves by rate / alpha. A penalty on the parameters penalises w, the distance from the start.
+Below 1 the loss of L layers curves as alpha^-(2 - 2 / L), so rates have to fall with alpha. Adam's
+steps are steps of w: theta moves by rate / alpha. A penalty on the parameters penalises w, the
+distance from the start.
 
 Source: Chizat, Oyallon and Bach, 2019 (arXiv 1812.07956), section 2; Geiger et al., 2020
 (arXiv 1906.08034), for the loss over alpha^2.

@@ -100,9 +100,17 @@ def source(config: Config, which: int, part: Dataset) -> training.Source:
     return training.Source(part, len(part.targets), functools.partial(_fetch, config, which))
 
 
+_SIZES = {"cnn": "channels", "mlp": "widths"}
+
+
+def num_layers(config: Config) -> int:
+    """Returns the number of a network's layers of weights."""
+    return 1 + len(config.model[_SIZES[config.model.name]])
+
+
 def build(config: Config) -> Model:
     """Returns a point's network; equal settings share one, and so its programs."""
-    size = {"cnn": "channels", "mlp": "widths"}[config.model.name]
+    size = _SIZES[config.model.name]
     own = {size: config.model[size], "parameterization": config.parameterization}
     return _build(config.model.name, config.width_factor, **own)
 

@@ -40,13 +40,16 @@ def run(of, its_settings, sweep, directory, progress=lambda fraction: None, **fi
 
 
 def test_rates_fall_with_small_scales_and_with_the_width_of_the_standard_one():
-    def rate(parameterization, width, scale):
+    def rate(parameterization, width, scale, **model):
         own = {"parameterization": parameterization, "width_factor": width, "output_scale": scale}
+        own |= {f"model.{name}": value for name, value in model.items()}
         return dial.rate_of(set_fields(SETTINGS.default_config(), own))
 
     assert rate("standard", 4, 16.0) == pytest.approx(0.025)
     assert rate("mup", 4, 16.0) == rate("mup", 1, 1.0) == pytest.approx(0.1)
-    assert rate("ntk", 4, 0.25) == pytest.approx(2.0)
+    # Two convolutions and a readout; a hidden layer and a readout.
+    assert rate("ntk", 4, 0.125) == pytest.approx(8.0 / 16)
+    assert rate("ntk", 4, 0.125, name="mlp", widths=(6,)) == pytest.approx(1.0)
 
 
 def test_the_coordinate_check_s_rate_of_sgd_has_a_factor_in_the_ntk_parameterisation():

@@ -203,10 +203,13 @@ def test_a_kernel_s_squared_error_is_reported_next_to_its_prediction(tmp_path):
     curve = kernels.predict_learning_curve(*modes, [24], 1e-2, pool=36)
     assert found[0]["predicted_error"] == pytest.approx(curve.test[0] / variance, rel=1e-4)
 
-    rows = pd.DataFrame([metrics | {"status": "failed"} for metrics in found])
-    *_, (_, table) = make_report(configure(figure_axis="num_train"), rows, tmp_path).tables
-    assert table["measured"].tolist() == [f"{one['squared_error']:.3f}" for one in found]
-    assert table["predicted"].tolist() == [f"{one['predicted_error']:.3f}" for one in found]
+    rows = pd.DataFrame([found[0] | {"status": "failed", "num_train": n} for n in (24, 48)])
+    report = make_report(configure(figure_axis="num_train"), rows, tmp_path)
+    own = [found[0][name] for name in ("squared_error", "predicted_error")]
+    for words, number in zip(("measured", "predicted"), own, strict=True):
+        assert report.tables[-1][1][words].tolist() == [f"{number:.4g}"] * 2
+    (axis,) = report.figures["predictions"]().axes
+    assert [line.get_ydata().tolist() for line in axis.get_lines()] == [[n, n] for n in own]
     plain = run(make_small(sweep, **fields), tmp_path / "plain").values()
     assert all(one.metrics.items() <= found[0].items() for one in plain)
     with pytest.raises(InputError, match="solver = 'cholesky'"):

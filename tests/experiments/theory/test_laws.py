@@ -263,7 +263,7 @@ def rates_of(depth, power, guess=False):
         (2, 1.0, ("shown", "shown")),
         (3, 4 / 3, ("shown", "shown")),
         (4, 1.5, ("shown", "shown")),
-        (4, 1.0, ("shown", "not shown")),  # the dial's
+        (4, 1.0, ("shown", "not shown")),  # that of two layers
         (2, 4 / 3, ("shown", "not shown")),
         (2, 3.0, ("shown", "condition not met")),  # beyond the rates swept
     ],

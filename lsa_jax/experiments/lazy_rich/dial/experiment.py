@@ -37,11 +37,13 @@ from lsa_jax.sweep.points import Point
 def rate_of(config: Config) -> float:
     """Returns a point's learning rate.
 
-    The speed at which outputs move does not depend on an output scale from 1 up. Below 1 the loss
-    curves as 1 / alpha, so the rate falls with alpha. In the standard parameterisation the kernel
-    grows with the width, so the rate falls with it; in the other two it stays.
+    The speed at which outputs move does not depend on an output scale from 1 up. Below 1 the rate
+    falls as alpha^(2 - 2 / L) for L layers of weights (Atanasov et al., 2024, in the units of
+    `models.scaled`; `configs/theory/rate_law.py` measures it). In the standard parameterisation the
+    kernel grows with the width, so the rate falls with it; in the other two it stays.
     """
-    rate = config.rates[config.parameterization] * min(1.0, config.output_scale)
+    fall = min(1.0, config.output_scale) ** (2 - 2 / digits.num_layers(config))
+    rate = config.rates[config.parameterization] * fall
     return rate / config.width_factor if config.parameterization == "standard" else rate
 
 

@@ -22,11 +22,11 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.courses import is_measure
-from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
+from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.grades import answers, grade
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.write import mean_and_spread, table_of_means
 from lsa_jax.sweep.fields import Config
 
 _Tables = list[tuple[str, pd.DataFrame]]
@@ -47,8 +47,7 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
             "trained network, the NTK at the start with that at the start."
             for names in results["state"].dropna().unique()
         ]
-    tables = [*report.tables, *_predictions(results)]
-    return report._replace(tables=tables, notes=report.notes + notes)
+    return _with_predictions(report._replace(notes=report.notes + notes), results)
 
 
 def _make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
@@ -64,24 +63,46 @@ def _make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report
     return make(config, results, workdir, fine)._replace(title=title)
 
 
-def _predictions(results: pd.DataFrame) -> _Tables:
-    """Returns squared test errors of kernels next to predicted ones; none where none were made."""
+def _with_predictions(report: Report, results: pd.DataFrame) -> Report:
+    """Returns a report with squared test errors of kernels and predicted ones, if there are any."""
     if "predicted_error" not in results:
-        return []
+        return report
+    made = results.dropna(subset=["predicted_error"])
+    made = made.assign(ratio=made["predicted_error"] / made["squared_error"])
     swept = ("width_factor", *PLACES, "noise", "num_train")
-    names = ["learner", *(n for n in swept if n in results and results[n].nunique() > 1)]
-    rows = []
-    for levels, own in results.dropna(subset=["predicted_error"]).groupby(names, sort=False):
-        row = dict(zip(names, levels, strict=True))
-        row["learner"] = LEARNERS[row["learner"]].label
-        columns = {"measured": own["squared_error"], "predicted": own["predicted_error"]}
-        columns["predicted / measured"] = own["predicted_error"] / own["squared_error"]
-        rows.append(row | {words: mean_and_spread(each) for words, each in columns.items()})
+    names = ["learner", *(name for name in swept if name in made and made[name].nunique() > 1)]
+    labels = {"squared_error": "measured", "predicted_error": "predicted"}
+    table = table_of_means(made, names, labels | {"ratio": "predicted / measured"})
+    table["learner"] = [LEARNERS[name].label for name in table["learner"]]
     heading = (
         "Squared test error over the targets' variance, and its prediction from the kernel's "
         "spectrum on all images, which does not cover kernels that learned from training images"
     )
-    return [(heading, pd.DataFrame(rows))]
+    figures = {"predictions": functools.partial(_draw_predictions, made, names[1:])}
+    return report._replace(
+        tables=[*report.tables, (heading, table)],
+        figures=report.figures | (figures if len(names) > 1 else {}),
+    )
+
+
+def _draw_predictions(made: pd.DataFrame, swept: list[str]) -> Any:
+    """Draws squared test errors of kernels; lines are predictions from the kernels' spectra."""
+    *others, x = swept
+    panels = list(made.groupby(others, sort=False)) if others else [((), made)]
+    figure, (axes,) = subplots(1, len(panels), 4.5, 3.8, sharey=True)
+    for axis, (levels, rows) in zip(axes, panels, strict=True):
+        for learner, own in rows.groupby("learner", sort=False):
+            style = {"color": LEARNERS[learner].colors[0], "label": LEARNERS[learner].label}
+            draw_mean(axis, own["squared_error"], own[x], marker="o", linestyle="", **style)
+            predicted = own.groupby(x)["predicted_error"].mean()
+            axis.plot(predicted.index, predicted, color=style["color"])
+        if x == "num_train":
+            mark_logarithmic(axis, rows[x])
+        title = ", ".join(f"{name} {level}" for name, level in zip(others, levels, strict=True))
+        axis.set(xlabel=x.replace("num_train", "training examples"), title=title)
+    axes[0].set_ylabel("squared error; lines: predicted")
+    axes[-1].legend(frameon=False, fontsize=8)
+    return figure
 
 
 def _wide(values: pd.Series, rows: pd.DataFrame, columns: pd.Series, heading: str) -> pd.DataFrame:

@@ -57,7 +57,7 @@ FIELDS: dict[str, Field] = {
     "sweep.output_scale": Field((1.0,), tuple_of(_POSITIVE), "output scales"),
     "sweep.learning_rate": Field((1.0,), tuple_of(_POSITIVE), "rates"),
     "sweep.with_scale": Field(
-        False, one_of(False, True), "below a scale of 1, multiply rates by it as the dial does"
+        False, one_of(False, True), "below a scale of 1, multiply rates by it"
     ),
     "sweep.source_exponent": Field((), tuple_of(_POSITIVE), "empty takes source_exponent"),
     "sweep.phases": Field((), tuple_of(_PHASES), "empty takes phases"),

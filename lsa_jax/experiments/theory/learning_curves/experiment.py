@@ -170,7 +170,6 @@ class Group:
         self.wide = build_model(point.config, "ntk_infinite", classes)
         self._key = jax.random.key(config.seed)
         self._networks: dict[str, Any] = {}
-        self._changed: tuple[str, Pool] | None = None
 
     def network(self, config: Config, examples: Dataset) -> Any:
         """Returns the parameters of the network trained on these examples, once for each set."""
@@ -233,10 +232,8 @@ class Group:
             return _errors(outputs, self.pool.targets, drawn, np.delete(np.arange(size), drawn))
         if config.learner == "ntk_trained":  # has seen the targets of its draw
             return compare(self._make_pool(config), config, 1)
-        if self._changed is None or self._changed[0] != config.change:
-            pool = change_pool(self._fixed, config.change, config.seed)
-            self._changed = config.change, pool
-        return compare(self._changed[1], config, config.draws)
+        pool = change_pool(self._fixed, config.change, config.seed)
+        return compare(pool, config, config.draws)
 
 
 def train(
