@@ -17,9 +17,10 @@ A claim of agreement (`within`) is two one-sided tests at 5 %, so that its inter
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
+import pandas as pd
 import scipy.optimize
 import scipy.stats
 
@@ -63,14 +64,14 @@ class Condition:
     unmet: Callable[[Runs], str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Claim:
     """A claim, stated before the runs.
 
     Attributes:
         item: the quantity, in words.
-        paper: the paper's statement, or with `within` its number.
         statistic: `(runs) -> Sample`, see `reporting.statistics`.
+        paper: the paper's statement, or with `within` its number.
         above: lower end of the range.
         below: upper end of the range.
         within: margin around the paper's number; the range of a claim of agreement.
@@ -83,12 +84,13 @@ class Claim:
         conditions: under which the claim is decided.
         primary: whether it is one of the work's main claims.
         ours: words in place of our number, computed from the runs.
-        digits: decimal places of our number, more where its interval is narrower; on a logarithmic
-            scale it has 4 significant ones.
+        digits: decimal places of our number, more where its interval is narrower; None means 2 of
+            percentages and 4 of others. On a logarithmic scale it has 4 significant ones.
     """
 
     item: str
     statistic: Statistic
+    _: KW_ONLY
     paper: str | float = ""
     above: float = -math.inf
     below: float = math.inf
@@ -100,7 +102,7 @@ class Claim:
     conditions: tuple[Condition, ...] = ()
     primary: bool = False
     ours: Callable[[Runs], str] | None = None
-    digits: int = 4
+    digits: int | None = None
 
     def __post_init__(self) -> None:
         if self.within is None:
@@ -164,9 +166,13 @@ def decide(claim: Claim, runs: Runs) -> Row:
     return _conditioned(row, claim, sample, runs)
 
 
-def decide_all(claims: Iterable[Claim], runs: Runs) -> list[Row]:
-    """Decides claims, primary ones first, each with its status after Holm's correction."""
-    return holm(sorted((decide(one, runs) for one in claims), key=lambda row: not row.primary))
+def decide_all(claims: Iterable[Claim | Row], runs: Runs) -> list[Row]:
+    """Decides claims, primary ones first, each with its status after Holm's correction.
+
+    Rows are claims that are decided already.
+    """
+    rows = [one if isinstance(one, Row) else decide(one, runs) for one in claims]
+    return holm(sorted(rows, key=lambda row: not row.primary))
 
 
 def holm(rows: Sequence[Row]) -> list[Row]:
@@ -254,8 +260,9 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
     ours = float(back(mean))
     # As many places as the interval's width has: a number is shown inside of its interval.
     width = limits[1] - limits[0] if limits else 0.0
-    fine = -math.floor(math.log10(width)) if 0 < width < math.inf else claim.digits
-    ours = float(f"{ours:.4g}") if sample.scale == "log" else round(ours, max(claim.digits, fine))
+    digits = claim.digits or (2 if sample.unit > 1 else 4)
+    fine = -math.floor(math.log10(width)) if 0 < width < math.inf else digits
+    ours = float(f"{ours:.4g}") if sample.scale == "log" else round(ours, max(digits, fine))
     return _row(claim, ours, spread, status, limits, note, p)
 
 
@@ -348,6 +355,16 @@ def fitted(words: str, **settings: object) -> Condition:
         return f"{share} of the training set right, {100 * FITTED:g} % needed"
 
     return Condition(f"{words} fits its training set", unmet)
+
+
+def in_all(words: str, holds: Callable[[pd.DataFrame], pd.Series], **settings: object) -> Condition:
+    """Returns the condition that all finished runs with these settings have a property."""
+
+    def unmet(runs: Runs) -> str:
+        good = holds(runs.where(**settings).finished)
+        return "" if good.all() else f"not in {(~good).sum()} of {len(good)} runs"
+
+    return Condition(words, unmet)
 
 
 def enough(setting: str, least: int, words: str, **settings: object) -> Condition:

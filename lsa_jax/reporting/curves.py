@@ -38,6 +38,15 @@ def subplots(
     return figure, axes
 
 
+def panels_of(count: int, columns: int, width: float, height: float) -> tuple[Any, list[Any]]:
+    """Returns a figure of so many panels of this size, in rows of so many columns, and its axes."""
+    columns = min(count, columns)
+    figure, axes = subplots(-(-count // columns), columns, width, height)
+    for axis in axes.flat[count:]:
+        axis.set_axis_off()
+    return figure, list(axes.flat[:count])
+
+
 def draw_mean(
     axis: Any,
     values: pd.Series,
@@ -94,6 +103,14 @@ def draw_series(
         for _, line in own.groupby(each, sort=False):
             axis.plot(line[x], line[y], **look)
             look["label"] = None
+
+
+def legend_below(figure: Any, *axes: Any, **style: Any) -> None:
+    """Draws one legend below all panels, with each label of these axes once."""
+    pairs = (pair for axis in axes for pair in zip(*axis.get_legend_handles_labels(), strict=True))
+    handles = {label: handle for handle, label in pairs}
+    place = {"loc": "outside lower center", "frameon": False} | style
+    figure.legend(list(handles.values()), list(handles), **place)
 
 
 def mark_logarithmic(axis: Any, values: Iterable[float], **style: Any) -> None:
@@ -164,9 +181,7 @@ def _draw(courses: pd.DataFrame, label: dict[str, str]) -> Any:
     for axis in grid.flat[len(names) :]:
         axis.set_axis_off()
     if len(kinds) > 1:
-        handles = grid.flat[0].get_legend_handles_labels()
-        style = {"loc": "outside lower center", "ncols": columns, "frameon": False}
-        figure.legend(*handles, **style, fontsize=7)
+        legend_below(figure, grid.flat[0], ncols=columns, fontsize=7)
     return figure
 
 

@@ -6,6 +6,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
 
+from lsa_jax.reporting.runs import Runs
+
 Status = Literal[
     "shown",
     "shown of one seed",
@@ -67,22 +69,25 @@ class Report(NamedTuple):
     """A report before it is written.
 
     Attributes:
-        title: first line of `report.md`.
+        title: first line of `report.md`; the configuration's where it is empty.
         tables: heading and table, in order; written to `report.md` and printed.
-        claims: the paper's claims and numbers, and ours.
+        claims: the paper's claims and numbers, and ours. An experiment states them as
+            `reporting.claims.Claim`, which the sweep decides.
         figures: by file name without ending, a function that draws and returns a
             `matplotlib.figure.Figure` (matplotlib is imported by that function alone). The first
             line of its docstring is the figure's caption.
         extra_tables: by file name without ending, tables written as CSV files of their own.
         notes: lines of text that follow the tables.
+        runs: that decide the claims, where they are not the sweep's own.
     """
 
-    title: str
-    tables: list[tuple[str, pd.DataFrame]]
-    claims: list[Row]
-    figures: dict[str, Callable[[], Any]]
+    title: str = ""
+    tables: list[tuple[str, pd.DataFrame]] = []
+    claims: list[Any] = []
+    figures: dict[str, Callable[[], Any]] = {}
     extra_tables: dict[str, pd.DataFrame] = {}
     notes: list[str] = []
+    runs: Runs | None = None
 
     @property
     def captions(self) -> dict[str, str]:

@@ -71,9 +71,8 @@ class Runs(NamedTuple):
         return self._replace(planned=planned, finished=finished)
 
     def assign(self, **columns: object) -> "Runs":
-        """Returns the runs with columns computed from each table, as `DataFrame.assign` does."""
-        planned, finished = (rows.assign(**columns) for rows in self[:2])
-        return self._replace(planned=planned, finished=finished)
+        """Returns the runs with columns of the finished ones, as `DataFrame.assign` does."""
+        return self._replace(finished=self.finished.assign(**columns))
 
     def by_seed(self, column: str, *, optional: bool = False) -> pd.Series:
         """Returns a column's finite numbers by seed, the mean where a seed has several.
@@ -102,10 +101,14 @@ class Runs(NamedTuple):
         known = rows.get(column, 1 / rows.get("num_classes", pd.Series(classes, rows.index)))
         return float(known.max())
 
-    def lost(self, column: str) -> str:
-        """Names the planned runs without a finite number in a column; "" where there are none."""
-        values = self.finished.reindex(columns=[column])[column].astype(float)
-        there = self.finished[np.isfinite(values)]
+    def lost(self, column: str | None) -> str:
+        """Names the planned runs without a finite number in a column; "" where there are none.
+
+        Without a column, those are named that did not finish.
+        """
+        there = self.finished
+        if column is not None:
+            there = there[np.isfinite(there.reindex(columns=[column])[column].astype(float))]
         missing: list[dict[str, object]] = []
         planned = self.planned[[name for name in self.planned if name in self.finished]]
         if planned.empty:
@@ -121,7 +124,8 @@ class Runs(NamedTuple):
         words = [", ".join(f"{n} {v}" for n, v in row.items()) for row in missing[:_MOST_NAMED]]
         more = len(missing) - _MOST_NAMED
         words += [f"{more} more"] if more > 0 else []
-        return f"{len(missing)} of {len(planned)} runs have no {column}: {'; '.join(words)}"
+        lack = "did not finish" if column is None else f"have no {column}"
+        return f"{len(missing)} of {len(planned)} runs {lack}: {'; '.join(words)}"
 
     def equal_seeds(self) -> bool:
         """Whether two seeds or more agree in every result: nothing random was drawn."""

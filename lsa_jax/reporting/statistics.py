@@ -55,29 +55,56 @@ def value(
 
 def computed(
     compute: Callable[[pd.DataFrame], pd.Series],
-    column: str,
+    column: str | None,
     *,
     exact: bool = False,
+    examples: str | None = None,
     **settings: object,
 ) -> Statistic:
     """Returns the statistic of values that are computed from the finished runs.
 
     Args:
         compute: `(finished runs) -> values by seed`; called with one run or more.
-        column: result that every planned run must have.
+        column: result that every planned run must have; None means that it must have finished.
         exact: whether the values are computed without sampling, so that there may be no seeds.
+        examples: column of the number of test examples, where the values are of test examples.
         settings: of the runs.
     """
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
         values = compute(own.finished) if len(own.finished) else []
-        equal = not exact and own.equal_seeds()
+        counted = examples is not None and len(own.finished) > 0
         return Sample(
-            pd.Series(values, dtype=float), exact=exact, lost=own.lost(column), equal=equal
+            pd.Series(values, dtype=float),
+            exact=exact,
+            count=int(own.finished[examples].min()) if counted else None,
+            lost=own.lost(column),
+            equal=not exact and own.equal_seeds(),
         )
 
     return statistic
+
+
+def holds(
+    column: str,
+    test: Callable[[pd.Series], pd.Series],
+    *,
+    exact: bool = False,
+    examples: str | None = None,
+    **settings: object,
+) -> Statistic:
+    """Returns the statistic that is 1 for runs whose number in a column passes a test, else 0.
+
+    Runs without a finite number have none. `exact` and `examples` are those of `computed`.
+    """
+
+    def passed(rows: pd.DataFrame) -> pd.Series:
+        # The column is missing where no run has it.
+        numbers = rows.reindex(columns=[column])[column].astype(float)
+        return test(numbers).astype(float).where(np.isfinite(numbers))
+
+    return computed(passed, column, exact=exact, examples=examples, **settings)
 
 
 def accuracy(
@@ -155,6 +182,39 @@ def slope(column: str, against: str, **settings: object) -> Statistic:
                 found[seed] = np.polyfit(np.log(rows[against]), np.log(rows[column]), 1)[0]
         values = pd.Series(found, dtype=float)
         return Sample(values, lost=own.lost(column), equal=own.equal_seeds())
+
+    return statistic
+
+
+def times(statistic: Statistic, factor: float, plus: float = 0.0) -> Statistic:
+    """Returns a statistic times a factor, plus a number."""
+
+    def moved(ends: tuple[float, float]) -> tuple[float, float]:
+        low, high = sorted(factor * end + plus for end in ends)
+        return low, high
+
+    def scaled(runs: Runs) -> Sample:
+        sample = statistic(runs)
+        own = sample.ends
+        return sample._replace(
+            values=factor * sample.values + plus,
+            examples=None if sample.examples is None else factor * sample.examples + plus,
+            error=abs(factor) * sample.error,
+            unit=abs(factor) * sample.unit,
+            bounds=moved(sample.bounds),
+            ends=None if own is None else lambda tail: moved(own(tail)),
+        )
+
+    return scaled
+
+
+def over(first: Statistic, second: Statistic) -> Statistic:
+    """Returns the ratio of two statistics without test examples, paired by seed."""
+
+    def statistic(runs: Runs) -> Sample:
+        one, other = first(runs), second(runs)
+        ratio = (one.values / other.values).dropna()
+        return one._replace(values=ratio, lost=one.lost or other.lost)
 
     return statistic
 

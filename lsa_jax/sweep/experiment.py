@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import ml_collections
-import pandas as pd
 
 from lsa_jax.arrays import digest
 from lsa_jax.reporting.courses import EXAMPLES, SHARE, counter, is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.fields import import_part
 from lsa_jax.sweep.points import Point, group_points
 
@@ -107,7 +107,8 @@ class Experiment(NamedTuple):
         run: `(group, data, directory, progress) -> one Outcome a point`. `directory` is the group's
             own, for checkpoints, and `SCRATCH` below it for files that are not needed after the
             run; `progress(fraction)` reports the share of the group that is done.
-        report: `(config, results, workdir) -> Report`, from the table of all results.
+        report: `(config, runs, workdir) -> Report`, from the runs that finished, with claims for
+            the sweep to decide by them.
         load: `(points, data_dir) -> data`. Reads the points' data; raises `InputError` where they
             are missing or damaged, before anything is written.
         varying: fields in which points of a group may differ, which run together as replicas; or
@@ -120,18 +121,20 @@ class Experiment(NamedTuple):
         in_parts: whether groups are cut into parts of at most `config.max_replicas` points.
         on_host: `(config) -> bool`; True where a point is computed by numpy and scipy on the
             host, without programs for a device.
+        fresh: `(config) -> bool`; True where each seed draws a test set of its own.
         report_version: raised by one where a change of code alters claims or figures, so that
             published records are made again.
     """
 
     run: Callable[[list[Point], Any, Path, Progress], list[Outcome]]
-    report: Callable[[ml_collections.ConfigDict, pd.DataFrame, Path], Report]
+    report: Callable[[ml_collections.ConfigDict, Runs, Path], Report]
     load: Callable[[list[Point], Path | None], Any] = no_data
     varying: Collection[str] | Callable[[ml_collections.ConfigDict], Collection[str]] = ()
     columns: Callable[[ml_collections.ConfigDict], dict[str, Any]] = lambda config: {}
     arrange: Callable[[list[Point]], list[Point]] = lambda group: group
     in_parts: bool = False
     on_host: Callable[[ml_collections.ConfigDict], bool] = lambda config: False
+    fresh: Callable[[ml_collections.ConfigDict], bool] = lambda config: False
     report_version: int = 1
 
     def groups(self, points: list[Point]) -> list[list[Point]]:

@@ -38,10 +38,12 @@ from lsa_jax.errors import (
 )
 from lsa_jax.reporting import files, machine
 from lsa_jax.reporting import outcomes as kept_outcomes
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import with_measures
 from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.progress import Heartbeat, Progress, remove_heartbeat
 from lsa_jax.reporting.report import Report, Row, not_run
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import config_files, locks
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, load_experiment
@@ -397,15 +399,19 @@ def run_groups(
 def make_report(
     config: ml_collections.ConfigDict, points: list[Point], results: pd.DataFrame, workdir: Path
 ) -> Report:
-    """Returns the experiment's report on results, with the measures along training."""
-    failed = int((results["status"] == "failed").sum())
-    if failed == len(results):
-        return Report(config.title, [], [], {}, notes=["All runs failed: nothing is claimed."])
+    """Returns the experiment's report, with decided claims and the measures along training."""
+    if (results["status"] == "failed").all():
+        return Report(config.title, notes=["All runs failed: nothing is claimed."])
     # A sweep under way may lack all runs of a learner, and with them the settings of its own.
     swept = dict.fromkeys(name.split(".")[-1] for point in points for name in point.settings)
     known = results.assign(**{name: np.nan for name in swept if name not in results})
-    report = load_experiment(config.experiment).report(config, known, workdir)
-    report = report._replace(claims=_of_tests(report.claims, workdir))
+    experiment = load_experiment(config.experiment)
+    kept = kept_outcomes.read(workdir, results["id"])
+    planned = [point.settings for point in points]
+    runs = Runs.of(planned, known, kept, fresh=experiment.fresh(config))
+    report = experiment.report(config, runs, workdir)
+    claims = _of_tests(decide_all(report.claims, report.runs or runs), workdir)
+    report = report._replace(title=report.title or config.title, claims=claims)
     varying = [name.split(".")[-1] for name in points[0].settings]
     return with_measures(report, workdir, results, varying)
 

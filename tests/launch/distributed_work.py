@@ -96,7 +96,7 @@ def sweep(folder: Path) -> np.ndarray:
     """Runs a sweep of three points and writes its report."""
     experiment = Experiment(
         run=_walk,
-        report=lambda *_: Report("Walks", [], [], {}, notes=[]),
+        report=lambda *_: Report("Walks"),
         varying=("seed",),
     )
     config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})

@@ -22,6 +22,7 @@ from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep import run as runner
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.fields import product
@@ -79,9 +80,9 @@ def _run(
     ]
 
 
-def _report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
-    mean = float(results["loss"].mean())
-    return Report("A drill", [], [Row("loss", 0.0, mean, None, "shown")], {}, {}, [])
+def _report(config: ml_collections.ConfigDict, runs: Runs, workdir: Path) -> Report:
+    mean = float(runs.finished["loss"].mean())
+    return Report("A drill", claims=[Row("loss", 0.0, mean, None, "shown")])
 
 
 EXPERIMENT = Experiment(_run, _report, _load, varying=("seed",))

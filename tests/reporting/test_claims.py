@@ -22,7 +22,17 @@ from lsa_jax.reporting.samples import (
     share_ends,
     variance,
 )
-from lsa_jax.reporting.statistics import accuracy, highest, lowest, minus, retained, value
+from lsa_jax.reporting.statistics import (
+    accuracy,
+    highest,
+    holds,
+    lowest,
+    minus,
+    over,
+    retained,
+    times,
+    value,
+)
 
 
 def runs_of(learners, *, tests="shared", planned=None, keep=True, **columns):
@@ -235,6 +245,34 @@ def test_all_are_below_a_number_if_the_interval_of_the_highest_is(spread, status
     assert (row.ours, row.status) == (0.9, status)
     row = decide(mirrored, Runs.of([], rows.assign(loss=-rows["loss"])))
     assert (row.ours, row.status) == (-0.9, status)
+
+
+@pytest.mark.parametrize(("factor", "plus"), [(0.5, 0.0), (-1.0, 3.0)])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_multiple_has_the_interval_times_the_factor(keep, factor, plus):
+    rng = np.random.default_rng(0)
+    learners = {"network": bits(rng, 3, 500, 0.9), "kernel": bits(rng, 3, 500, 0.5)}
+    runs = runs_of(learners, keep=keep)
+    for statistic in (GAP, accuracy(learner="kernel"), highest([GAP, accuracy(learner="kernel")])):
+        sample, scaled = statistic(runs), times(statistic, factor, plus)(runs)
+        np.testing.assert_allclose(scaled.values, factor * sample.values + plus)
+        for of in (ends, lambda one: one.bounds):
+            np.testing.assert_allclose(of(scaled), sorted(factor * np.array(of(sample)) + plus))
+
+
+def test_ratios_are_of_the_same_seed_and_tests_of_numbers_need_one():
+    rows = pd.DataFrame(
+        {"seed": seed, "kind": kind, "loss": loss}
+        for kind, losses in {"a": [1.0, 6.0, 5.0], "b": [2.0, 3.0, np.nan]}.items()
+        for seed, loss in enumerate(losses)
+    )
+    runs = Runs.of(rows[["seed", "kind"]].to_dict("records"), rows)
+    ratio = over(value("loss", kind="a"), value("loss", kind="b"))(runs)
+    assert ratio.values.to_dict() == {0: 0.5, 1: 2.0} and "seed 2, kind b" in ratio.lost
+    small = holds("loss", lambda loss: loss < 3, kind="b")(runs)
+    assert small.values.tolist()[:2] == [1.0, 0.0] and np.isnan(small.values.iloc[2])
+    below = claims.in_all("small", lambda own: own["loss"] < 6, kind="a")
+    assert below.unmet(runs) == "not in 1 of 3 runs" and not below.unmet(runs.where(seed=(0, 2)))
 
 
 def test_fiellers_interval_is_that_of_simulation():

@@ -182,7 +182,7 @@ def sweep(tmp_path, monkeypatch):
     experiment = Experiment(
         load=lambda points, data_dir: {"text": data_dir.name, "x": np.zeros(3)},
         run=lambda group, data, directory, progress: [Outcome({}, [])],
-        report=lambda config, results, workdir: Report("T", [], [], {}),
+        report=lambda config, runs, workdir: Report("T"),
     )
     monkeypatch.setattr(run, "load_experiment", lambda name: experiment)
     monkeypatch.setattr(run, "report_sweep", lambda *given: pd.DataFrame())
@@ -268,9 +268,9 @@ CLAIMS = [
 def report(tmp_path, monkeypatch):
     """Returns the report of a sweep with these statuses and words of its command."""
 
-    def make(config, results, workdir):
-        assert (results["status"] == "ok").any()
-        return Report("T", [], CLAIMS, {})
+    def make(config, runs, workdir):
+        assert (runs.finished["status"] == "ok").any()
+        return Report("T", claims=CLAIMS)
 
     experiment = Experiment(None, make)
     monkeypatch.setattr(run, "load_experiment", lambda name: experiment)

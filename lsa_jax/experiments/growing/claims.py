@@ -25,6 +25,7 @@ from lsa_jax.reporting.claims import Claim, Condition, decide, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import SCALES, Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, value
+from lsa_jax.sweep.fields import product
 
 # A mean rank correlation below the first is uninformative, above the second predictive.
 UNINFORMATIVE, PREDICTIVE = 0.3, 0.7
@@ -36,6 +37,7 @@ NOISE = 1.0
 FEWEST_OPERATORS = 4
 # The learning rate of the thesis' runs.
 SCHEDULES = {"encoder": "constant", "decoder": "cosine"}
+_ON_GROWING = "Spearman of the loss on growing with the final one"
 Config = ml_collections.ConfigDict
 
 
@@ -50,13 +52,10 @@ def family_claims(config: Config) -> list[Claim]:
     """Returns the claims on families of operators: a row a seed and strategy."""
     claims = [claim for own in _settings(config) for claim in _setting_claims(config, own)]
     for kind in config.sweep.kind if {"constant", "cosine"} <= {*config.sweep.schedule} else ():
-        own = {"kind": kind, "strategy": "oracle"}
+        own, whole = {"kind": kind, "strategy": "oracle"}, _operators(config, {"kind": kind})
         rates = (value("initial_spearman", schedule=s, **own) for s in ("cosine", "constant"))
-        item = "Spearman of the loss on growing with the final one, cosine minus constant rate"
-        statistic, whole = minus(*rates), _operators(config, {"kind": kind})
-        claims.append(
-            Claim(item=f"{item} ({kind})", statistic=statistic, above=0.0, conditions=(whole,))
-        )
+        item = f"{_ON_GROWING}, cosine minus constant rate ({kind})"
+        claims.append(Claim(item, minus(*rates), above=0.0, conditions=(whole,)))
     return claims + _downstream_claims(config)
 
 
@@ -68,8 +67,8 @@ def noise_claims(config: Config) -> list[Claim]:
     item = "how far operators' final losses differ, in standard deviations of a seed's noise"
     return [
         Claim(
-            item=f"{item} {_where(own)}",
-            statistic=_spread(own),
+            f"{item} {_where(own)}",
+            _spread(own),
             above=NOISE,
             conditions=(_operators(config, own),),
         )
@@ -82,7 +81,7 @@ def stacking_claims(config: Config) -> list[Claim]:
     item, claims = "final loss of last minus that of adaptive stacking", []
     for own in _settings(config):
         losses = (value("final_loss", strategy=name, **own) for name in ("last", "adaptive"))
-        claims.append(Claim(item=f"{item} {_where(own)}", statistic=minus(*losses), above=0.0))
+        claims.append(Claim(f"{item} {_where(own)}", minus(*losses), above=0.0))
     return claims
 
 
@@ -98,8 +97,7 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
     regret, regret_0 = (value("relative_regret", **own, strategy=s) for s in ("lag", "lag_0"))
 
     def claim(item: str, statistic: Statistic, *conditions: Condition, **rest: Any) -> Claim:
-        item = f"{item} {_where(own)}"
-        return Claim(item=item, statistic=statistic, conditions=(whole, *conditions), **rest)
+        return Claim(f"{item} {_where(own)}", statistic, conditions=(whole, *conditions), **rest)
 
     def early(steps: int, *conditions: Condition) -> Claim:
         item = f"Spearman of the loss after {steps} steps with the final one"
@@ -108,7 +106,7 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
         return claim(item, _correlation(column, once), *conditions, **stated)
 
     def predictive(runs: Runs) -> str:
-        found = decide(Claim(item="", statistic=initial, above=PREDICTIVE), runs)
+        found = decide(Claim("", initial, above=PREDICTIVE), runs)
         return "it is" if found.status.startswith("shown") else ""
 
     def equal(runs: Runs) -> str:
@@ -117,7 +115,6 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
     new = Condition("the loss on growing is not as predictive", predictive)
     predicts = shown(early(k), f"the loss after {k} steps is predictive")
     differ = Condition("the two choices differ", equal)
-    on_growing = "Spearman of the loss on growing with the final one"
     name = f"relative regret of LAG@{k}"
     less = f"{name} minus that of LAG@0"
     cheaper = claim(less, minus(regret, regret_0), predicts, differ, below=0.0)
@@ -128,7 +125,7 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
     in_every = {"paper": "in every seed", "every": True}
     return [
         early(k, new),
-        claim(on_growing, initial, predicts, below=UNINFORMATIVE),
+        claim(_ON_GROWING, initial, predicts, below=UNINFORMATIVE),
         claim(name, regret, predicts, costs_less, below=LOW_REGRET),
         cheaper,
         claim(phases, value("clear_phases", **once), **in_every),
@@ -142,27 +139,21 @@ def _downstream_claims(config: Config) -> list[Claim]:
     names, claims = strategies(config), []
     for own, task in itertools.product(_settings(config), config.downstream.tasks):
         task = task.partition(":")[0]
-        lag, *others = (
-            accuracy(f"{DOWNSTREAM}{task}", examples=f"{NUM_ITEMS}{task}", **own, strategy=one)
+        right = {
+            one: accuracy(f"{DOWNSTREAM}{task}", examples=f"{NUM_ITEMS}{task}", **own, strategy=one)
             for one in ("lag", "lag_0", "stack_last", "stack_random")
-        )
-        able = shown(Claim(item="", statistic=lag, above=0.0), "the network of LAG@k can answer")
-        claims += [
-            Claim(
-                item=f"points right in {task}, {names['lag']} minus {names[name]} {_where(own)}",
-                statistic=minus(lag, other),
-                above=0.0,
-                conditions=(_operators(config, own), able),
-                digits=2,
-            )
-            for name, other in zip(("lag_0", "stack_last", "stack_random"), others, strict=True)
-        ]
+        }
+        lag = right.pop("lag")
+        able = shown(Claim("", lag, above=0.0), "the network of LAG@k can answer")
+        known = _operators(config, own), able
+        for name, other in right.items():
+            item = f"points right in {task}, {names['lag']} minus {names[name]} {_where(own)}"
+            claims.append(Claim(item, minus(lag, other), above=0.0, conditions=known))
     return claims
 
 
 def _settings(config: Config) -> list[dict[str, str]]:
-    axes = itertools.product(config.sweep.kind, config.sweep.schedule)
-    return [{"kind": kind, "schedule": schedule} for kind, schedule in axes]
+    return product({"kind": config.sweep.kind, "schedule": config.sweep.schedule})
 
 
 def _where(own: dict[str, str]) -> str:

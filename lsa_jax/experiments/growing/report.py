@@ -22,7 +22,7 @@ from lsa_jax.experiments.growing.settings import sweep
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
-from lsa_jax.reporting.report import Report, Row, not_run
+from lsa_jax.reporting.report import Report, not_run
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import table_of_means
 
@@ -59,43 +59,55 @@ _REGRETS = {
 _LOSSES = {"initial_loss": "loss at step 0", "lag_loss": "loss at step k", "final_loss": "final"}
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+_NOTE = (
+    "Means over seeds ± their standard deviation. Every operator of a seed starts from the "
+    "same shallow network and sees the same text in the same order. Fixed before the run: the "
+    "final loss is the mean over the last {config.final_share:.0%} of {config.grow_steps} "
+    "steps; early losses are means over {config.smooth_steps} centred steps, except step 0; "
+    "LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
+    f"it. Uninformative is a mean rank correlation below {UNINFORMATIVE}, predictive one above "
+    f"{PREDICTIVE}, low a relative regret below {LOW_REGRET}. "
+    "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
+    f"of ours, where they leave at most {families.MOST_UNEXPLAINED:g} of its variance. "
+    "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
+    "(decoder), 30 operators and one run of each."
+)
+_STACKING_NOTE = (
+    "Stages of {stages} steps, {config.layers} layers first "
+    "and {config.added} more each time. Last stacking copies the last {config.added} layers "
+    "on top; adaptive stacking takes the choice of LAG@{config.lag_steps}, whose steps are "
+    "the first of the stage. Final is the mean over the last "
+    "{config.final_share:.0%} of the last stage. The thesis' numbers are of BERT-Large."
+)
+
+
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the tables, the claims and the figures of a sweep, by its question."""
-    fine = results[results["status"] == "ok"].reset_index(drop=True)
     stacking = config.question == "stacking"
-    parts = _stacking_parts if stacking else _operator_parts
-    report = Report(config.title, **parts(config, fine, results, workdir))
+    report = (_stacking_report if stacking else _operator_report)(config, runs, workdir)
     steps = sum(config.stage_steps) if stacking else config.grow_steps
     if steps > START_UP_STEPS:
         return report
-    return report._replace(claims=not_run(report.claims, "a check that it starts"))
+    rows = not_run(decide_all(report.claims, runs), "a check that it starts")
+    return report._replace(claims=rows)
 
 
-def _operator_parts(
-    config: Config, fine: pd.DataFrame, results: pd.DataFrame, workdir: Path
-) -> dict[str, Any]:
-    seeds = families.make_families(config, fine, workdir)
-    note = (
-        "Means over seeds ± their standard deviation. Every operator of a seed starts from the "
-        "same shallow network and sees the same text in the same order. Fixed before the run: the "
-        f"final loss is the mean over the last {config.final_share:.0%} of {config.grow_steps} "
-        f"steps; early losses are means over {config.smooth_steps} centred steps, except step 0; "
-        f"LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
-        f"it. Uninformative is a mean rank correlation below {UNINFORMATIVE}, predictive one above "
-        f"{PREDICTIVE}, low a relative regret below {LOW_REGRET}. "
-        "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
-        f"of ours, where they leave at most {families.MOST_UNEXPLAINED:g} of its variance. "
-        "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
-        "(decoder), 30 operators and one run of each."
-    )
+def _operator_report(config: Config, runs: Runs, workdir: Path) -> Report:
+    fine = runs.finished.reset_index(drop=True)
+    seeds, note = families.make_families(config, fine, workdir), _NOTE.format(config=config)
     if not seeds:
-        return {"tables": [], "claims": [], "figures": {}, "notes": [note]}
+        return Report(notes=[note])
     numbers = pd.DataFrame([families.describe(config, family) for family in seeds])
     costs = pd.concat([families.strategy_costs(config, family) for family in seeds])
     order = fine.groupby([*SETTING, *families.OPERATOR])["final_loss"].transform("mean")
     best_first = fine.assign(order=order).sort_values([*SETTING, "order"], kind="stable")
-    return {
-        "tables": [
+    # Claims are of families, and of single points for their noise.
+    of_families = Runs.of(sweep(config), costs.merge(numbers, on=families.FAMILY))
+    rows = decide_all(family_claims(config), of_families)
+    # Operators stand in for the test examples of a correlation.
+    rows = [row._replace(note=row.note.replace("test examples", "operators")) for row in rows]
+    return Report(
+        tables=[
             (
                 f"Correlation with the final loss, k = {config.lag_steps}",
                 table_of_means(numbers, SETTING, _NUMBERS),
@@ -103,43 +115,28 @@ def _operator_parts(
             ("Costs of each strategy", strategy_table(config, costs)),
             ("Operators", table_of_means(best_first, [*SETTING, *families.OPERATOR], _LOSSES)),
         ],
-        "claims": _decided(config, results, costs.merge(numbers, on=families.FAMILY)),
-        "figures": _figures(config, seeds),
-        "extra_tables": {"families": numbers, "strategies": costs},
-        "notes": [note],
-    }
+        claims=rows + noise_claims(config),
+        figures=_figures(config, seeds),
+        extra_tables={"families": numbers, "strategies": costs},
+        notes=[note],
+    )
 
 
-def _decided(config: Config, results: pd.DataFrame, costs: pd.DataFrame) -> list[Row]:
-    """Decides the claims on operators: of families, and of single points for their noise."""
-    rows = decide_all(family_claims(config), Runs.of(sweep(config), costs))
-    # Operators stand in for the test examples of a correlation.
-    rows = [row._replace(note=row.note.replace("test examples", "operators")) for row in rows]
-    return rows + decide_all(noise_claims(config), Runs.of(sweep(config), results))
-
-
-def _stacking_parts(
-    config: Config, fine: pd.DataFrame, results: pd.DataFrame, workdir: Path
-) -> dict[str, Any]:
+def _stacking_report(config: Config, runs: Runs, workdir: Path) -> Report:
     columns = {"final_loss": "final validation loss", "steps_spent": "steps, all candidates'"}
+    fine = runs.finished
     table = table_of_means(fine, [*SETTING, "strategy"], columns)
     table.insert(3, "thesis", table["strategy"].map(_STACKING_LOSS))
-    note = (
-        f"Stages of {', '.join(map(str, config.stage_steps))} steps, {config.layers} layers first "
-        f"and {config.added} more each time. Last stacking copies the last {config.added} layers "
-        f"on top; adaptive stacking takes the choice of LAG@{config.lag_steps}, whose steps are "
-        "the first of the stage. Final is the mean over the last "
-        f"{config.final_share:.0%} of the last stage. The thesis' numbers are of BERT-Large."
-    )
-    return {
-        "tables": [
+    stages = ", ".join(map(str, config.stage_steps))
+    return Report(
+        tables=[
             ("Growing in stages", table),
             ("Chosen operators", fine.reindex(columns=[*SETTING, "seed", "strategy", "chosen"])),
         ],
-        "claims": decide_all(stacking_claims(config), Runs.of(sweep(config), results)),
-        "figures": {"stacking": partial(_draw_stacking, fine, workdir)},
-        "notes": [note],
-    }
+        claims=stacking_claims(config),
+        figures={"stacking": partial(_draw_stacking, fine, workdir)},
+        notes=[_STACKING_NOTE.format(config=config, stages=stages)],
+    )
 
 
 def strategy_table(config: Config, costs: pd.DataFrame) -> pd.DataFrame:

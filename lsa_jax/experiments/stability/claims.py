@@ -58,12 +58,9 @@ def _exponent_claims(config: ml_collections.ConfigDict, label: str, own: _Own) -
         if not quantity.endswith("gap"):
             # Where the loss gap does not fall, no other exponent means anything.
             conditions = (_falls(config, "loss_gap", own), *conditions)
-        return Claim(
-            item=item + label,
-            statistic=exponent(quantity, column, count=config.data.num_test, **own),
-            conditions=(*_sound(config, {quantity}, own), *conditions),
-            **stated,
-        )
+        conditions = (*_sound(config, {quantity}, own), *conditions)
+        statistic = exponent(quantity, column, count=config.data.num_test, **own)
+        return Claim(item + label, statistic, conditions=conditions, **stated)
 
     def less(quantity: str, *conditions: Condition, **stated: Any) -> Claim:
         return of(quantity, *conditions, column="less_gap", **stated)
@@ -117,16 +114,12 @@ def path_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     }
     if config.paper not in stated or not len(config.connectivity.sizes):
         return []
-    return [
-        Claim(
-            item=f"fall of {split} accuracy between W_S and W_S' (points)",
-            statistic=fall(split),
-            conditions=(fitted("the network"), above_chance("the network", classes=10)),
-            digits=2,
-            **stated[config.paper],
-        )
-        for split in ("train", "test")
-    ]
+    own = stated[config.paper] | {
+        "conditions": (fitted("the network"), above_chance("the network", classes=10)),
+        "digits": 2,
+    }
+    item = "fall of {} accuracy between W_S and W_S' (points)"
+    return [Claim(item.format(split), fall(split), **own) for split in ("train", "test")]
 
 
 def _two_rates(config: ml_collections.ConfigDict, own: _Own) -> Claim:
@@ -138,24 +131,23 @@ def _two_rates(config: ml_collections.ConfigDict, own: _Own) -> Claim:
         found = minus(below, above)(runs)
         return found if found.values.mean() >= 0 else minus(above, below)(runs)
 
+    falls = {f"below m = {start:,}": below, "from there on": above}
     return Claim(
-        item=f"difference of the loss gap's exponents below m = {start:,} and from there to "
+        f"difference of the loss gap's exponents below m = {start:,} and from there to "
         f"{end:,}, after {own['step']:,} updates",
+        apart,
         paper=f"different regions of decrease: above {ONE_RATE:g}",
-        statistic=apart,
         above=ONE_RATE,
         conditions=(
             *_sound(config, {*RANGES}, own),
-            shown(Claim(item="", statistic=below, below=0.0), f"the gap falls below m = {start:,}"),
-            shown(Claim(item="", statistic=above, below=0.0), "the gap falls from there on"),
+            *(shown(Claim("", of, below=0.0), f"the gap falls {at}") for at, of in falls.items()),
         ),
     )
 
 
 def _falls(config: ml_collections.ConfigDict, quantity: str, own: _Own) -> Condition:
     statistic = exponent(quantity, count=config.data.num_test, **own)
-    claim = Claim(item=quantity, statistic=statistic, below=0.0)
-    return shown(claim, f"the {QUANTITIES[quantity]} falls")
+    return shown(Claim("", statistic, below=0.0), f"the {QUANTITIES[quantity]} falls")
 
 
 def _sound(

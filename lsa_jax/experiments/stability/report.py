@@ -32,15 +32,13 @@ _PAIRS_NOTE = (
 )
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the tables, the claims and the figures of a sweep, by its question."""
-    fine = results[results["status"] == "ok"]
     if config.question == "influence":
-        return _influence_report(config, fine, workdir)
-    pairs, paths = collect(fine, workdir)
+        return _influence_report(config, runs.finished, workdir)
+    pairs, paths = collect(runs.finished, workdir)
     fits, step = fit_all(pairs, config.fit.resamples), report_step(config)
-    drawn = {}
-    kinds = ["learner", "perturbation", "step"]
+    drawn, kinds = {}, ["learner", "perturbation", "step"]
     for kind, found in pairs.groupby(kinds, sort=False):
         own = fits[(fits[kinds] == list(kind)).all(axis=1)]
         name = "_".join(map(str, ("pairs", *kind)))
@@ -51,17 +49,28 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     if len(paths):
         drawn["connectivity"] = partial(_draw_paths, paths)
         extra["paths"] = paths
+    claimed = fits
+    if config.paper == "figA_1":  # it is about two ranges of sizes
+        claimed = fit_all(pairs, config.fit.resamples, config.fit.region_start)
     return Report(
-        title=config.title,
         tables=[
             ("Exponents of m", _exponent_table(fits)),
             (f"Means over pairs after {step} updates", _mean_table(pairs, step)),
         ],
-        claims=_decided(config, pairs, fits, paths),
+        claims=make_claims(config) + _of_paths(config, paths),
+        runs=Runs.of(sweep(config), claimed),
         figures=drawn,
         extra_tables=extra,
         notes=[_PAIRS_NOTE],
     )
+
+
+def _of_paths(config: Config, paths: pd.DataFrame) -> list[Row]:
+    """Decides the claims on falls of accuracy, whose units are paths, a pair each."""
+    path, trials = config.connectivity, sweep(config)
+    planned = [one for one in trials if one["m"] in path.sizes and one["pair"] < path.pairs]
+    rows = decide_all(path_claims(config), Runs.of(planned, fall_table(config, paths)))
+    return [row._replace(note=row.note.replace("seed", "pair")) for row in rows]
 
 
 def _influence_report(config: Config, fine: pd.DataFrame, workdir: Path) -> Report:
@@ -74,9 +83,7 @@ def _influence_report(config: Config, fine: pd.DataFrame, workdir: Path) -> Repo
     )
     table = fine.reindex(columns=[*names, "correlation", "relative_error"])
     return Report(
-        title=config.title,
         tables=[("Largest over the examples left out", table)],
-        claims=[],
         figures={"influence": partial(_draw_influence, points)},
         extra_tables={"examples": points},
         notes=[note],
@@ -89,20 +96,6 @@ def collect(fine: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.DataFra
     on_path = rows.get("alpha", pd.Series(np.nan, rows.index)).notna()
     pairs = rows[~on_path].reindex(columns=[*CURVE[:-1], "m", "pair", "step", *MEASURES])
     return pairs, rows[on_path].drop(columns=[*MEASURES], errors="ignore")
-
-
-def _decided(
-    config: Config, pairs: pd.DataFrame, fits: pd.DataFrame, paths: pd.DataFrame
-) -> list[Row]:
-    """Decides the claims on exponents of trials and on falls of accuracy on paths."""
-    if config.paper == "figA_1":
-        fits = fit_all(pairs, config.fit.resamples, config.fit.region_start)
-    trials, sizes, first = sweep(config), config.connectivity.sizes, config.connectivity.pairs
-    planned = [one for one in trials if one["m"] in sizes and one["pair"] < first]
-    found = decide_all(path_claims(config), Runs.of(planned, fall_table(config, paths)))
-    # The units of a path's claim are pairs.
-    found = [row._replace(note=row.note.replace("seed", "pair")) for row in found]
-    return decide_all(make_claims(config), Runs.of(trials, fits)) + found
 
 
 def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:

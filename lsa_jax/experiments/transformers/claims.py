@@ -7,14 +7,13 @@ from which V_0 both matrices can be trained.
 from collections.abc import Callable
 
 import ml_collections
-import numpy as np
 import pandas as pd
 import scipy.stats
 
 from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Statistic
-from lsa_jax.reporting.statistics import computed, value
+from lsa_jax.reporting.statistics import computed, holds, value
 
 # V has picked up P where its correlation with P is above this.
 PICKED_UP = 0.9
@@ -29,40 +28,46 @@ def make_claims(config: Config) -> list[Claim]:
     return makers.get(config.question, _theorem_claims)(config)
 
 
-def _theorem_claims(config: Config) -> list[Claim]:
-    """Theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained)."""
-    fixed = config.question == "value_fixed"
-    within = _in_all(
-        f"runs that classify perfectly within the bound, V {'=' if fixed else 'near'} cP",
-        "all: a step t <= 32 M lambda_max / log L (theorem 4.3)"
-        if fixed
-        else "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)",
-        ("share_of_bound", lambda x: x <= 1, "{count}; after {high:.1g} of the bound at most"),
-        primary=True,
-    )
-    # A descent that never classifies perfectly may still satisfy the proofs' inequalities.
-    perfect = shown(within, "all runs are perfect within the bound")
-    order = (
+# Claims about every descent: item, the thesis' statement, and column, rule and words of ours.
+# fmt: off
+_WITHIN_BOUND = (
+    "share_of_bound", lambda x: x <= 1, "{count}; after {high:.1g} of the bound at most"
+)
+_WITHIN = {
+    "value_fixed": (
+        "runs that classify perfectly within the bound, V = cP",
+        "all: a step t <= 32 M lambda_max / log L (theorem 4.3)",
+        _WITHIN_BOUND),
+    "value_near": (
+        "runs that classify perfectly within the bound, V near cP",
+        "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)",
+        _WITHIN_BOUND),
+}
+_PROOFS = (
+    ("runs whose loss falls at every step", "all (proofs of both theorems)",
+     ("largest_rise", lambda x: x < 0, "{count}")),
+    ("squared gradient in W while a token is wrong, over the proof's",
+     "above 1: misclassification implies a large gradient",
+     ("least_slope_ratio", lambda x: x > 1, "{low:.3g} at least")),
+)
+_AT_THE_END = {
+    "value_fixed": (
         "share of W's columns in list order at perfect classification",
         "1: weights follow the list (section 4.3.2)",
-        ("ordered", lambda x: x == 1, "{low:.4g}"),
-    )
-    distance = (
-        "largest distance of V from cP, over epsilon",
-        "1 at most (lemma 4.1)",
-        ("value_distance", lambda x: x <= 1, "{high:.4g} at most"),
-    )
-    falls = (
-        "runs whose loss falls at every step",
-        "all (proofs of both theorems)",
-        ("largest_rise", lambda x: x < 0, "{count}"),
-    )
-    steep = (
-        "squared gradient in W while a token is wrong, over the proof's",
-        "above 1: misclassification implies a large gradient",
-        ("least_slope_ratio", lambda x: x > 1, "{low:.3g} at least"),
-    )
-    stated = (falls, steep, order if fixed else distance)
+        ("ordered", lambda x: x == 1, "{low:.4g}")),
+    "value_near": (
+        "largest distance of V from cP, over epsilon", "1 at most (lemma 4.1)",
+        ("value_distance", lambda x: x <= 1, "{high:.4g} at most")),
+}
+# fmt: on
+
+
+def _theorem_claims(config: Config) -> list[Claim]:
+    """Theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained)."""
+    within = _in_all(*_WITHIN[config.question], primary=True)
+    # A descent that never classifies perfectly may still satisfy the proofs' inequalities.
+    perfect = shown(within, "all runs are perfect within the bound")
+    stated = (*_PROOFS, _AT_THE_END[config.question])
     return [within, *(_in_all(*one, condition=perfect) for one in stated)]
 
 
@@ -93,8 +98,8 @@ def _step_claims(config: Config) -> list[Claim]:
                 **own,
             ),
             Claim(
-                item=f"correlation of V with P, {name}",
-                statistic=value("correlation", exact=own == exact, scale="fisher", **own),
+                f"correlation of V with P, {name}",
+                value("correlation", exact=own == exact, scale="fisher", **own),
                 paper=f"above {PICKED_UP:g}: P shows in V (figure 4.1)",
                 above=PICKED_UP,
                 conditions=(condition,) if condition else (),
@@ -114,18 +119,17 @@ def _step_claims(config: Config) -> list[Claim]:
 def _start_claims(config: Config) -> list[Claim]:
     """Starts near cP: all succeed, where fewer do from a random V_0."""
     shares = sorted(config.sweep.randomness)
-    near = [r for r in shares if 0 < r < 1][:1]
-    starts = [("runs that succeed from cP itself", r) for r in shares if r == 0]
-    starts += [("runs that succeed from V_0 near cP", r) for r in near]
+    starts = [("cP itself", r) for r in shares if r == 0]
+    starts += [("V_0 near cP", r) for r in [r for r in shares if 0 < r < 1][:1]]
     return [
         Claim(
-            item=f"{item}, r = {r:g}",
-            statistic=_successes(r),
+            f"runs that succeed from {start}, r = {r:g}",
+            _successes(r),
             paper="all where near enough",
             every=True,
             conditions=(unless_refuted(_successes(r), _rarer(r)),),
         )
-        for item, r in starts
+        for start, r in starts
     ]
 
 
@@ -156,34 +160,18 @@ def _in_all(
     The test is a column, a rule of its numbers, and our number in words with the {count} of runs
     that pass, {low} and {high} of the column.
     """
-    column, holds, ours = test
-
-    def numbers_of(rows: pd.DataFrame) -> pd.Series:
-        # The column is missing where no run has it, such as where all samples failed.
-        return rows.reindex(columns=[column])[column].astype(float)
-
-    def passed(rows: pd.DataFrame) -> pd.Series:
-        numbers = numbers_of(rows)
-        return holds(numbers).astype(float).where(np.isfinite(numbers))
+    column, rule, ours = test
+    statistic = holds(column, rule, exact=exact, **settings)
 
     def in_words(runs: Runs) -> str:
-        rows = runs.where(**settings).finished
-        numbers = numbers_of(rows)
-        count = f"{int(passed(rows).sum())} of {len(numbers)}"
+        passed, rows = statistic(runs).values, runs.where(**settings).finished
+        numbers = rows.reindex(columns=[column])[column].astype(float)
+        count = f"{int(passed.sum())} of {len(numbers)}"
         return ours.format(count=count, low=numbers.min(), high=numbers.max())
 
-    statistic = computed(passed, column, exact=exact, **settings)
     conditions = (unless_refuted(statistic, condition),) if condition else ()
-    return Claim(
-        item=item,
-        paper=paper,
-        statistic=statistic,
-        every=True,
-        luck=luck,
-        primary=primary,
-        conditions=conditions,
-        ours=in_words,
-    )
+    stated = {"paper": paper, "luck": luck, "primary": primary, "conditions": conditions}
+    return Claim(item, statistic, every=True, ours=in_words, **stated)
 
 
 def _successes(r: float) -> Statistic:

@@ -9,10 +9,9 @@ import pandas as pd
 
 from lsa_jax.experiments.transformers.claims import CASE, Config, make_claims, share_of_bound
 from lsa_jax.experiments.transformers.sampler import make_lists
-from lsa_jax.experiments.transformers.settings import AXES, sweep
+from lsa_jax.experiments.transformers.settings import AXES
 from lsa_jax.experiments.transformers.value_step import value_after_step
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -74,16 +73,13 @@ _PARTS = {
 }
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep."""
-    # A partly finished sweep may lack the column of a setting that only later runs have.
-    swept = [name for point in sweep(config) for name in point]
-    results = results.reindex(columns=list(dict.fromkeys([*results, *swept])))
-    if "bound" in results:
-        results = results.assign(share_of_bound=share_of_bound(results, config.max_steps))
-    claims = decide_all(make_claims(config), Runs.of(sweep(config), results))
-    fine = results[results["status"] == "ok"].reset_index(drop=True)
-    fine["case"] = [", ".join(f"{n:g}" for n in sizes) for sizes in fine[[*CASE]].to_numpy()]
+    fine = runs.finished.reset_index(drop=True)
+    if "bound" in fine:
+        fine = fine.assign(share_of_bound=share_of_bound(fine, config.max_steps))
+    runs = runs._replace(finished=fine)
+    fine = fine.assign(case=[", ".join(f"{n:g}" for n in own) for own in fine[[*CASE]].to_numpy()])
     by = [*CASE, *AXES[config.question]]
     if config.question == "value_step":
         by.append("gradient")
@@ -94,11 +90,10 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     if config.question == "value_random":
         extra, figure = {"curves": paths}, {"value_random": partial(_draw_starts, fine)}
     heading, columns, note = _PARTS[config.question]
-    table = table_of_means(fine, by, columns).rename(columns=CASE)
     return Report(
-        title=config.title,
-        tables=[(heading, table)],
-        claims=claims,
+        tables=[(heading, table_of_means(fine, by, columns).rename(columns=CASE))],
+        claims=make_claims(config),
+        runs=runs,
         figures=figure,
         extra_tables=extra,
         notes=[note.format(**config)],

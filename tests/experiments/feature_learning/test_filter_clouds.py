@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.special
+from reports import make_report
 from small_sweeps import maker
 
 from lsa_jax.data import ImageSet
@@ -15,7 +16,6 @@ from lsa_jax.experiments.feature_learning.filter_clouds.report import (
     BLOCKS,
     PAIRS,
     make_claims,
-    make_report,
 )
 from lsa_jax.experiments.feature_learning.filter_clouds.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.numbers import RESNET

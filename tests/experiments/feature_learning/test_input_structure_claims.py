@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 from small_sweeps import maker
 
 from lsa_jax.experiments.feature_learning.input_structure.report import (
+    counted,
     local_minimum,
     make_claims,
-    make_report,
-    num_test,
 )
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
 from lsa_jax.reporting import files
@@ -54,7 +54,7 @@ def table(config, of=lambda point: {}):
 
 def decided(config, of=lambda point: {}):
     """Returns the rows by the words of their items."""
-    runs = Runs.of(SETTINGS.sweep(config), table(config, of)).assign(num_test=num_test(config))
+    runs = counted(config, Runs.of(SETTINGS.sweep(config), table(config, of)))
     return {
         row.item.removeprefix("points of test accuracy, "): row
         for row in decide_all(make_claims(config), runs)

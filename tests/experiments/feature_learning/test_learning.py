@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from reports import make_report
 from small_sweeps import swept
 
 from lsa_jax.experiments.feature_learning.learning import learners, settings
 from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
-from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.reporting import outcomes
 from lsa_jax.training import segments
 

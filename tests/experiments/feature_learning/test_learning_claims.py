@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 from small_sweeps import maker
 
-from lsa_jax.experiments.feature_learning.learning.report import ROWS, make_claims, make_report
+from lsa_jax.experiments.feature_learning.learning.report import ROWS, make_claims
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS, planned
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting import files

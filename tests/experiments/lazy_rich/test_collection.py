@@ -7,10 +7,11 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 from small_sweeps import maker, swept
 
 from lsa_jax.data import images
-from lsa_jax.experiments.lazy_rich.collection import experiment, tasks
+from lsa_jax.experiments.lazy_rich.collection import tasks
 from lsa_jax.experiments.lazy_rich.collection.settings import (
     CALIBRATION,
     COLLECTION,
@@ -84,7 +85,7 @@ def test_a_sweep_has_a_row_a_task_and_its_history(tmp_path):
     assert found.loc["digits_linearized", "dynamics_grade"] == "follows"
     assert found.loc["teacher_small_alpha", "dynamics"] > 1e-3
     assert (found[["seeds", "folds", "examples", "epochs"]] == list(SMALL.values())).all(axis=None)
-    report = experiment.make_report(config, found.reset_index(), Path())
+    report = make_report(config, found.reset_index(), tmp_path)
     assert len(report.tables[0][1]) == 2 and not report.figures
     assert {row.status for row in report.claims[:2]} == {"condition not met"}
 
@@ -112,7 +113,7 @@ def answers(**changed):
 
 def statuses(rows):
     config = SETTINGS.default_config()
-    report = experiment.make_report(config, rows, Path())
+    report = make_report(config, rows, Path())
     return {row.item: row.status for row in report.claims}
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 
-from lsa_jax.experiments.lazy_rich.coordinate_check.experiment import make_report
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 

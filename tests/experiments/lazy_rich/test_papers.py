@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 from small_sweeps import maker
 
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich.papers import experiment, tasks
-from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, SETTINGS, TASKS
 from lsa_jax.experiments.lsa.noise_curves import tasks as noise_tasks
 from lsa_jax.models.model import Model

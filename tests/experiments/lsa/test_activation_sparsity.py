@@ -4,11 +4,12 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 
 from lsa_jax import models, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.activation_sparsity import experiment
-from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT, make_report
+from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained
 from lsa_jax.models.layers import Dense

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from reports import make_report
 
 from lsa_jax.experiments.lsa.image_examples.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.image_examples.settings import SETTINGS
@@ -26,6 +27,6 @@ def test_each_row_shows_its_placement_and_noise(tmp_path):
     quiet, loud = arrays
     np.testing.assert_array_equal(quiet[:, 8:, 8:], loud[:, 8:, 8:])  # the image, bottom right
     assert not quiet[:, :8].any() and 0.8 < loud[:, :8].std() < 1.2
-    report = EXPERIMENT.report(config, pd.DataFrame(rows), tmp_path)
+    report = make_report(config, pd.DataFrame(rows), tmp_path)
     drawn = report.figures["examples"]().axes[0].images[0].get_array()
     np.testing.assert_array_equal(drawn[:, :16], np.clip(quiet[0, :, :, 0], 0, 1))

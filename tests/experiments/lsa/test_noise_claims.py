@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from reports import make_report
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves.claims import curves
+from lsa_jax.experiments.lsa.noise_curves.claims import runs_of
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.report import make_report
+from lsa_jax.experiments.lsa.noise_curves.report import with_retained
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.variants import set_fields
 
@@ -59,7 +61,8 @@ def test_percentages_are_relative_to_the_same_seed_without_noise():
     config = configure()
     pairs = [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]
     table = results(config, lambda noise, seed, **point: pairs[seed][bool(noise)], spread=0.0)
-    found = curves(table.sample(frac=1, random_state=0), config).sort_values(["learner", "seed"])
+    runs = Runs.of(SETTINGS.sweep(config), table.sample(frac=1, random_state=0))
+    found = with_retained(runs_of(config, runs).finished).sort_values(["learner", "seed"])
     assert found.loc[found["noise"] == 0, "retained"].tolist() == [100.0] * 6
     noisy = found.loc[found["noise"] > 0, "retained"]
     np.testing.assert_allclose(noisy, [75.0, 90.0, 100 / 3] * 2)
@@ -266,5 +269,4 @@ def test_widths_are_named_where_there_are_two_and_series_stay_in_order():
     assert accuracy["noise 0"].tolist() == ["50.00 ± 0.00", "10.00 ± 0.00", "5.00 ± 0.00"]
     assert retained["noise 2"].tolist() == ["33.33 ± 0.00"] * 3
     assert f"3 seed(s) ({names[1]} 2)" in found.notes[0]
-    failed = make_report(config, table.assign(status="failed"), Path())
-    assert {row.status for row in failed.claims} == {"not run"}
+    assert make_report(config, table.assign(status="failed"), Path()).claims == []

@@ -9,14 +9,18 @@ import numpy as np
 import optax
 import pandas as pd
 import pytest
+from reports import make_report
 from small_noise_curves import configure, make_small, run
 
 from lsa_jax import kernels, training
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, tasks
 from lsa_jax.experiments.lsa.noise_curves.experiment import EXPERIMENT
-from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import NoiseCurves
+
+# Of a report against the number of examples, and of the results of one run.
+BY_COUNT = {"figure_axis": "num_train", "sweep.num_train": (24,)}
+ONE_SEED = {"status": "ok", "seed": 0}
 
 
 def points_of(*names, **fields):
@@ -203,8 +207,8 @@ def test_a_kernel_s_squared_error_is_reported_next_to_its_prediction(tmp_path):
     curve = kernels.predict_learning_curve(*modes, [24], 1e-2, pool=36)
     assert found[0]["predicted_error"] == pytest.approx(curve.test[0] / variance, rel=1e-4)
 
-    rows = pd.DataFrame([found[0] | {"status": "failed", "num_train": n} for n in (24, 48)])
-    report = make_report(configure(figure_axis="num_train"), rows, tmp_path)
+    rows = pd.DataFrame([found[0] | ONE_SEED | {"num_train": n} for n in (24, 48)])
+    report = make_report(configure(**BY_COUNT), rows, tmp_path)
     own = [found[0][name] for name in ("squared_error", "predicted_error")]
     for words, number in zip(("measured", "predicted"), own, strict=True):
         assert report.tables[-1][1][words].tolist() == [f"{number:.4g}"] * 2
@@ -230,10 +234,9 @@ def test_kernels_of_neural_tangents_give_our_predictions_and_report_the_agreemen
         solves = theirs.metrics["learner"] != "network"
         assert "kernel_difference" not in ours.metrics
         assert not solves or 0 < theirs.metrics["kernel_difference"] < 1e-4
-    rows = pd.DataFrame([o.metrics | {"status": "failed"} for o in found["neural_tangents"]])
+    rows = pd.DataFrame([o.metrics | ONE_SEED for o in found["neural_tangents"]])
     rows.loc[rows["learner"] == "ntk_infinite", "kernel_difference"] = 0.25
-    config = configure(figure_axis="num_train")
-    *_, note = make_report(config, rows, tmp_path).notes
+    *_, note = make_report(configure(**BY_COUNT), rows, tmp_path).notes
     assert "infinite NTK 2e-01" in note and "NTK after training" in note
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.experiments.lsa.numbers import PUBLISHED
 from lsa_jax.sweep.variants import set_fields
@@ -87,8 +87,7 @@ def test_unsound_or_other_runs_show_nothing_of_the_published():
     assert statuses(one_update, count=1) == ["shown", "shown", "not run"]
     none = statuses(machine([values[:1] for values in BETTER]))
     assert none == ["not run", "condition not met", "not run"]
-    failed = report(machine(BETTER).assign(status="failed"))
-    assert failed.claims == [] and "No run has finished" in failed.notes[0]
+    assert report(machine(BETTER).assign(status="failed")).claims == []
 
 
 def test_intervals_count_the_test_images_of_both():

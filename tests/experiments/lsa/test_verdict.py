@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 
-from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting.grades import grade
 from lsa_jax.reporting.runs import Runs

@@ -8,6 +8,7 @@ from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, most_samples
 from lsa_jax.experiments.resnet.hierarchical.report import error_table, runs_of
 from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 
 SEEDS = (0, 1, 2)
@@ -38,7 +39,8 @@ def decided(question, found, **fields):
     axes |= {"question": question, "sweep.baseline_seed": SEEDS}
     config = set_fields(SETTINGS.default_config(), axes | fields)
     results = pd.DataFrame(found).assign(id=np.arange(len(found)).astype(str))
-    return decide_all(CLAIMS[question](config), runs_of(config, results))
+    runs = Runs.of(SETTINGS.sweep(config), results, fresh=True)
+    return decide_all(CLAIMS[question](config), runs_of(config, runs))
 
 
 def statuses(claims):

@@ -9,11 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.filter_clouds.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.numbers import RESNET
 from lsa_jax.experiments.feature_learning.pictures import draw_places, read_courses
-from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, Condition, above_chance, decide_all, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, shown
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -48,8 +46,7 @@ def make_claims(config: Config) -> list[Claim]:
         learned = (above_chance(f"ResNet({filters})", filters=filters), enough)
         claims += _claims_of(config, filters, learned)
         if filters in RESNET:
-            claims.append(_accuracy_claim(filters))
-            claims += [_cosine_claim(filters, name, learned) for name in (*CENTRES, *PAIRS)]
+            claims += _printed_claims(filters, learned)
     return claims
 
 
@@ -63,61 +60,48 @@ def _claims_of(config: Config, filters: int, learned: tuple[Condition, ...]) -> 
     # The least cosine of two of the three mean gradients in the paper, of this width or of any.
     widths = [filters] if filters in RESNET else RESNET
     least = min(RESNET[width][pair] for width in widths for pair in PAIRS)
-    parted = Claim(
-        item=f"cosine of the two centres, untrained minus trained, mean over blocks, {name}",
-        paper=f"above {MARGIN:g}: training parts them",
-        statistic=minus(over_blocks("start_centres_cosine"), over_blocks("centres_cosine")),
-        above=MARGIN,
-        conditions=learned,
-    )
-    agree = Claim(
-        item=f"cosine of two of the three mean gradients, mean of the pairs, {name}",
-        paper=f"above {least:g}, the paper's least: they agree",
-        statistic=mean_of([value(pair, filters=filters) for pair in PAIRS]),
-        above=least,
-        conditions=learned,
-    )
-    if len(epochs) < 3:
-        return [parted, agree]
-    early, late = (over_blocks("moved_{}_{}".format(*ends)) for ends in (epochs[:2], epochs[-2:]))
-    turned = shown(Claim(item="", statistic=early, above=MARGIN), "filters turn early")
-    slower = Claim(
-        item=f"mean turn (1 - cosine) up to epoch {epochs[1]} minus from there to {epochs[-1]}, "
-        f"{name}",
-        statistic=minus(early, late),
-        above=0.0,
-        conditions=(*learned, turned),
-    )
-    return [parted, agree, slower]
+    claims = [
+        Claim(
+            f"cosine of the two centres, untrained minus trained, mean over blocks, {name}",
+            minus(over_blocks("start_centres_cosine"), over_blocks("centres_cosine")),
+            paper=f"above {MARGIN:g}: training parts them",
+            above=MARGIN,
+            conditions=learned,
+        ),
+        Claim(
+            f"cosine of two of the three mean gradients, mean of the pairs, {name}",
+            mean_of([value(pair, filters=filters) for pair in PAIRS]),
+            paper=f"above {least:g}, the paper's least: they agree",
+            above=least,
+            conditions=learned,
+        ),
+    ]
+    if len(epochs) > 2:
+        early, late = (over_blocks(f"moved_{a}_{b}") for a, b in (epochs[:2], epochs[-2:]))
+        turned = shown(Claim("", early, above=MARGIN), "filters turn early")
+        item = f"mean turn (1 - cosine) up to epoch {epochs[1]} minus from there to {epochs[-1]}, "
+        conditions = (*learned, turned)
+        claims.append(Claim(item + name, minus(early, late), above=0.0, conditions=conditions))
+    return claims
 
 
-def _accuracy_claim(filters: int) -> Claim:
-    return Claim(
-        item=f"test accuracy in %, ResNet({filters}), within {POINTS:g} points",
-        statistic=accuracy(filters=filters),
-        paper=100 * RESNET[filters]["test_accuracy"],
-        within=POINTS,
-        seed_sd=POINTS_SD,
-        digits=2,
-    )
-
-
-def _cosine_claim(filters: int, name: str, conditions: tuple[Condition, ...]) -> Claim:
-    """Returns agreement with a printed cosine, of a block's two centres or of two gradients."""
-    end = value(name, filters=filters)
-    if name in CENTRES:
-        # Centres that lie as the paper's before training are no result of it.
-        start = value(name.replace("centres", "start_centres"), filters=filters)
-        parted = Claim(item="", statistic=minus(start, end), above=COSINE)
-        conditions += (shown(parted, "training parts the centres"),)
-    return Claim(
-        item=f"{name.replace('_', ' ')}, ResNet({filters}), within {COSINE:g}",
-        statistic=end,
-        paper=RESNET[filters][name],
-        within=COSINE,
-        seed_sd=COSINE_SD,
-        conditions=conditions,
-    )
+def _printed_claims(filters: int, learned: tuple[Condition, ...]) -> list[Claim]:
+    """Returns agreement with the printed accuracy and cosines, of centres and of gradients."""
+    name, paper = f"ResNet({filters})", RESNET[filters]
+    agreement = {"paper": 100 * paper["test_accuracy"], "within": POINTS, "seed_sd": POINTS_SD}
+    item = f"test accuracy in %, {name}, within {POINTS:g} points"
+    claims = [Claim(item, accuracy(filters=filters), **agreement)]
+    for column in (*CENTRES, *PAIRS):
+        end, conditions = value(column, filters=filters), learned
+        if column in CENTRES:
+            # Centres that lie as the paper's before training are no result of it.
+            start = value(column.replace("centres", "start_centres"), filters=filters)
+            parted = Claim("", minus(start, end), above=COSINE)
+            conditions = (*learned, shown(parted, "training parts the centres"))
+        item = f"{column.replace('_', ' ')}, {name}, within {COSINE:g}"
+        agreement = {"paper": paper[column], "within": COSINE, "seed_sd": COSINE_SD}
+        claims.append(Claim(item, end, conditions=conditions, **agreement))
+    return claims
 
 
 def _table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -146,10 +130,9 @@ def _draw(pictures: list[dict[str, Any]]) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table, the claims and one picture a width, of its first seed."""
-    runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, results["id"]))
-    if "num_test" not in results:  # older results
+    if "num_test" not in runs.finished:  # older results
         runs = runs.assign(num_test=config.data.num_test or _TEST_IMAGES)
     curves, pictures = read_courses(workdir, runs.finished, ["id"])
     first = runs.finished.groupby("filters")["id"].first()
@@ -162,9 +145,9 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
         "0.58 with their mean."
     )
     return Report(
-        title=config.title,
         tables=[("The paper's numbers and ours", _table(runs.finished))],
-        claims=decide_all(make_claims(config), runs),
+        claims=make_claims(config),
+        runs=runs,
         figures={
             f"filters_{filters}": functools.partial(_draw, pictures[run])
             for filters, run in first.items()

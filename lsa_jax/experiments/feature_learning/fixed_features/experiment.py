@@ -19,13 +19,11 @@ import scipy.optimize
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.fixed_features.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.learning import experiment
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS as NETWORK
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.networks import truncated_relu
-from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, decide_all, shown
+from lsa_jax.reporting.claims import Claim, shown
 from lsa_jax.reporting.curves import draw_series, subplots
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
@@ -293,13 +291,11 @@ def _draw(fine: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table, the claims and the figure of a sweep."""
     # Networks alone have no columns of the linear models.
-    results = results.reindex(columns=results.columns.union(_COLUMNS, sort=False))
-    kept = outcomes.read(workdir, results["id"])
-    runs = Runs.of(SETTINGS.sweep(config), results, kept, fresh=True)
-    runs = runs.assign(num_test=config.num_test)
+    rows = runs.finished.reindex(columns=runs.finished.columns.union(_COLUMNS, sort=False))
+    runs = runs._replace(finished=rows.assign(num_test=config.num_test))
     notes = [
         "Means over seeds ± their standard deviation. Features are in [-1, 1] and drawn before the "
         "examples; features of a smaller N are the first ones of a larger N. Models are fitted by "
@@ -309,9 +305,9 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
         "B / 2^k); it is 0 where the norm makes it negative, and no bound then."
     ]
     return Report(
-        title=config.title,
         tables=[("Linear models on N fixed features", _table(runs.finished))],
-        claims=decide_all(make_claims(config), runs),
+        claims=make_claims(config),
+        runs=runs,
         figures={"fixed_features": functools.partial(_draw, runs.finished)},
         notes=notes,
     )
@@ -320,6 +316,7 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
 EXPERIMENT = Experiment(
     run=run,
     report=make_report,
+    fresh=lambda config: True,
     report_version=2,
     # Linear models of a seed that differ in N alone share their features.
     varying=lambda config: ("seed",) if config.learner == "network" else ("N",),

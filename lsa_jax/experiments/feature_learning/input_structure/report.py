@@ -4,7 +4,6 @@ Source: Shi, Wei and Liang (ICLR 2022), appendix E.5.
 """
 
 import functools
-import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS, mixture_parts
-from lsa_jax.reporting import files, outcomes
-from lsa_jax.reporting.claims import Claim, above_chance, decide_all, shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
+from lsa_jax.experiments.feature_learning.input_structure.settings import mixture_parts
+from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import Claim, above_chance, shown
+from lsa_jax.reporting.curves import PALETTE, draw_mean, legend_below, panels_of
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus
 from lsa_jax.reporting.write import table_of_means
-from lsa_jax.sweep.fields import Config
+from lsa_jax.sweep.fields import Config, product
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
 AS_GOOD = 2.0
@@ -75,8 +74,10 @@ def curves(config: Config) -> dict[str, Panel]:
     return found
 
 
-def _of_minima(chosen: list[Panel], holds: Callable) -> Statistic:
-    """Returns the statistic that is 1 in seeds in which curves' first minima have a property."""
+def _in_every_seed(
+    item: str, paper: str, chosen: list[Panel], holds: Callable, luck: float, **options: Any
+) -> Claim:
+    """Returns the claim that curves' first minima have a property in every seed."""
 
     def statistic(runs: Runs) -> Sample:
         own = [runs.where(**curve) for curve in chosen]
@@ -86,7 +87,7 @@ def _of_minima(chosen: list[Panel], holds: Callable) -> Statistic:
         equal = any(curve.equal_seeds() for curve in own)
         return Sample(pd.Series(held, minima.columns), lost=lost, equal=equal)
 
-    return statistic
+    return Claim(f"seeds in which {item}", statistic, paper=paper, every=True, luck=luck, **options)
 
 
 def choice_claims(config: Config) -> list[Claim]:
@@ -94,12 +95,12 @@ def choice_claims(config: Config) -> list[Claim]:
     sizes, teacher = config.sweep.direct_size, min(config.sweep.teacher_size)
     # Of losses in random order the first minimum is at place n with probability (n + 1) / (n + 2)!.
     place = sum(size < teacher for size in sizes)
-    claim = Claim(
-        item=f"seeds in which algorithm 1 gives the teacher the size {teacher}: first minimum of "
-        "the test loss on the data set",
-        paper="all",
-        statistic=_of_minima([DIRECT], lambda minima: minima == teacher),
-        every=True,
+    claim = _in_every_seed(
+        f"algorithm 1 gives the teacher the size {teacher}: first minimum of the test loss on the "
+        "data set",
+        "all",
+        [DIRECT],
+        lambda minima: minima == teacher,
         luck=max(1 / len(sizes), (place + 1) / math.factorial(place + 2)),
         ours=lambda runs: ", ".join(f"{size:g}" for size in first_minima(runs, **DIRECT)),
     )
@@ -122,23 +123,20 @@ def size_claims(config: Config) -> list[Claim]:
         first, second = np.searchsorted(order, minima)
         return (abs(first - second) <= 1) & np.isfinite(minima).all(axis=0)
 
-    rising = Claim(
-        item="seeds in which a student's size at the first minimum of its test loss rises with "
-        "the teacher's",
-        paper="all (figure 26)",
-        statistic=_of_minima(students, rises),
-        every=True,
+    rising = _in_every_seed(
+        "a student's size at the first minimum of its test loss rises with the teacher's",
+        "all (figure 26)",
+        students,
+        rises,
         # The share of all lists of sizes that rise and are not constant.
         luck=(math.comb(count + len(students) - 1, len(students)) - count) / count ** len(students),
     )
-    neighbours = Claim(
-        item="seeds in which the first minima on the data set and of the least teacher's "
-        "students are neighbours",
-        paper="all: roughly the same (figure 26 a, b)",
-        statistic=_of_minima([DIRECT, students[0]], near),
-        every=True,
-        # The share of pairs of sizes that are neighbours or equal.
-        luck=(3 * count - 2) / count**2,
+    neighbours = _in_every_seed(
+        "the first minima on the data set and of the least teacher's students are neighbours",
+        "all: roughly the same (figure 26 a, b)",
+        [DIRECT, students[0]],
+        near,
+        luck=(3 * count - 2) / count**2,  # the share of pairs that are neighbours or equal
     )
     return [rising, *[neighbours] * (DIRECT in found.values())]
 
@@ -166,22 +164,15 @@ def make_claims(config: Config, *, chosen: bool = False) -> list[Claim]:
         if own["size"] == max(config.sweep.size) > min(config.sweep.size):
             claims.append(_size_gap_claim(config, own))
         if own["injected"] == "tiny_imagenet" and "gaussian" in config.sweep.injected:
-            claims.append(_kind_claim(config, own))
+            claims.append(_kind_claim(own))
     return claims + choice_claims(config)
-
-
-def num_test(config: Config) -> int:
-    """Returns the number of labelled test images."""
-    return config.data.num_test or _TEST_IMAGES[config.data.dataset]
 
 
 def panels(config: Config) -> list[Panel]:
     """Returns the settings of students that are alike: the panels of figures 22 to 25."""
     axes = config.sweep
-    names = ("injected", "teacher_size", "share", "size")
-    kinds = axes.injected or (config.data.injected,)
-    found = itertools.product(kinds, axes.teacher_size, axes.share, axes.size)
-    return [{"learner": "student"} | dict(zip(names, own, strict=True)) for own in found]
+    kinds = {"learner": ("student",), "injected": axes.injected or (config.data.injected,)}
+    return product(kinds | {name: axes[name] for name in ("teacher_size", "share", "size")})
 
 
 def panel_name(config: Config, own: Panel) -> str:
@@ -197,19 +188,26 @@ def _share_words(config: Config, own: Panel) -> str:
     return f"share {own['share']:g}{kind}"
 
 
-def _accuracy(config: Config, own: Panel, column: str = "test_accuracy") -> Statistic:
-    """Returns a student's accuracy on the mixture, or on a part of it, with its test inputs."""
-    labelled, injected = mixture_parts(own["share"], num_test(config))
-    counts = {"labelled": labelled, "injected": injected, "accuracy": labelled + injected}
-    count = counts[column.split("_")[1]]
-    return lambda runs: accuracy(column, **own)(runs.assign(num_test=count))
+def counted(config: Config, runs: Runs) -> Runs:
+    """Returns the runs with their numbers of test inputs: of the data set, each part and both."""
+    count = config.data.num_test or _TEST_IMAGES[config.data.dataset]
+    # Networks on the data set have no share: all of their test inputs are labelled.
+    shares = runs.finished["share"].fillna(0.0)
+    parts = pd.DataFrame([mixture_parts(share, count) for share in shares], shares.index)
+    return runs.assign(
+        num_test=count, num_labelled=parts[0], num_injected=parts[1], num_mixture=parts.sum(axis=1)
+    )
+
+
+def _part(own: Panel, part: str, when: str = "test") -> Statistic:
+    """Returns a student's accuracy on a part of the mixture, at the end or as "course"'s mean."""
+    return accuracy(f"{when}_{part}_part", examples=f"num_{part}", **own)
 
 
 def _gap(words: str, paper: str, first: Statistic, second: Statistic, **options: object) -> Claim:
     """Returns the claim that one accuracy exceeds another, by more than 0 unless `above` is set."""
-    options = {"above": 0.0} | options
-    item = f"points of test accuracy, {words}"
-    return Claim(item=item, paper=paper, statistic=minus(first, second), digits=2, **options)
+    options = {"paper": paper, "above": 0.0} | options
+    return Claim(f"points of test accuracy, {words}", minus(first, second), **options)
 
 
 def _worse(config: Config, own: Panel) -> Claim:
@@ -223,8 +221,8 @@ def _worse(config: Config, own: Panel) -> Claim:
     return _gap(
         f"labelled minus injected part at the end, {panel_name(config, own)}",
         "above 0: worse",
-        _accuracy(config, own, "test_labelled_part"),
-        _accuracy(config, own, "test_injected_part"),
+        _part(own, "labelled"),
+        _part(own, "injected"),
         conditions=(
             above_chance("direct training", classes=10, learner="direct", size=own["size"]),
             above_chance("the teacher", classes=10, column="teacher_accuracy", **own),
@@ -241,11 +239,10 @@ def _panel_claims(config: Config, own: Panel) -> list[Claim]:
     share of a half there are none: direct training and the control, which learns the teacher's
     labels alone, have more labelled images than the student.
     """
-    labelled, alone = (
-        _accuracy(config, of, "test_labelled_part") for of in (own, own | {"share": 0.0})
-    )
-    direct, whole = accuracy(learner="direct", size=own["size"]), _accuracy(config, own)
-    course = [_accuracy(config, own, f"course_{part}_part") for part in ("labelled", "injected")]
+    labelled, alone = (_part(of, "labelled") for of in (own, own | {"share": 0.0}))
+    direct = accuracy(learner="direct", size=own["size"])
+    course = [_part(own, part, "course") for part in ("labelled", "injected")]
+    whole = accuracy(examples="num_mixture", **own)
     as_good = f"not below by more than {AS_GOOD:g}"
     # Words, the paper's statement, the accuracies, and their least difference.
     gaps = [
@@ -262,18 +259,18 @@ def _panel_claims(config: Config, own: Panel) -> list[Claim]:
     ]
 
 
-def _kind_claim(config: Config, pictures: Panel) -> Claim:
+def _kind_claim(pictures: Panel) -> Claim:
     """Returns the claim that Tiny ImageNet's inputs are learned better than Gaussian ones.
 
     Each has a teacher of its own, regularised on its inputs. Source: figures 22 and 23.
     """
     part = {"column": "test_injected_part", "chance": "most_used_class"}
     return _gap(
-        f"Tiny ImageNet part minus Gaussian part, teacher {pictures['teacher_size']}, student "
-        f"{pictures['size']}, share {pictures['share']:g}",
+        "Tiny ImageNet part minus Gaussian part, teacher {teacher_size}, student {size}, share "
+        "{share:g}".format(**pictures),
         "above 0 (figure 23)",
-        _accuracy(config, pictures, "test_injected_part"),
-        _accuracy(config, pictures | {"injected": "gaussian"}, "test_injected_part"),
+        _part(pictures, "injected"),
+        _part(pictures | {"injected": "gaussian"}, "injected"),
         conditions=(above_chance("the student", classes=10, **part, **pictures),),
     )
 
@@ -311,7 +308,6 @@ _COLUMNS = _LINES | {
     "parameters": "parameters",
 }
 _SETTINGS = ["learner", "injected", "teacher_size", "share", "size"]
-_MOST_COLUMNS = 4
 
 
 def _with_chosen(config: Config, runs: Runs) -> tuple[Runs, bool]:
@@ -330,20 +326,11 @@ def _with_chosen(config: Config, runs: Runs) -> tuple[Runs, bool]:
     return runs._replace(planned=both(runs.planned), finished=both(runs.finished)), True
 
 
-def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
-    """Returns a figure of so many panels, `_MOST_COLUMNS` a row, and their axes."""
-    columns = min(count, _MOST_COLUMNS)
-    figure, axes = subplots(-(-count // columns), columns, width, height)
-    for axis in axes.flat[count:]:
-        axis.set_axis_off()
-    return figure, list(axes.flat[:count])
-
-
 def _draw_curves(config: Config, courses: pd.DataFrame) -> Any:
     """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
     runs = Runs.of([], courses)
     drawn = [own for own in panels(config) if 0 < own["share"] < 1]
-    figure, axes = _grid(len(drawn), 4.5, 3.8)
+    figure, axes = panels_of(len(drawn), 4, 4.5, 3.8)
     for axis, own in zip(axes, drawn, strict=True):
         rows, direct = (runs.where(**of).finished for of in (own, DIRECT | {"size": own["size"]}))
         lines = [(name, label, rows) for name, label in _LINES.items()]
@@ -353,10 +340,8 @@ def _draw_curves(config: Config, courses: pd.DataFrame) -> Any:
                 accuracy, steps = of_line[name] * 100, of_line["step"]
                 draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
         axis.set(title=panel_name(config, own), xlabel="steps", ylabel="test accuracy (%)")
-    handles, labels = axes[0].get_legend_handles_labels()
     # Below, as lines of small networks are anywhere in a panel.
-    place = {"loc": "outside lower center", "ncols": 2}
-    figure.legend(handles, labels, frameon=False, fontsize="small", **place)
+    legend_below(figure, axes[0], ncols=2, fontsize="small")
     return figure
 
 
@@ -365,7 +350,7 @@ def _draw_sizes(config: Config, runs: Runs) -> Any:
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     found = curves(config)
-    figure, axes = _grid(len(found), 4, 3.6)
+    figure, axes = panels_of(len(found), 4, 4, 3.6)
     for axis, (name, curve) in zip(axes, found.items(), strict=True):
         rows = runs.where(**curve).finished
         for split, color in (("test", PALETTE[0]), ("train", PALETTE[7])):
@@ -379,47 +364,45 @@ def _draw_sizes(config: Config, runs: Runs) -> Any:
     return figure
 
 
-def _runs(config: Config, results: pd.DataFrame, workdir: Path) -> tuple[Runs, pd.DataFrame]:
+def _with_means(config: Config, runs: Runs, workdir: Path) -> tuple[Runs, pd.DataFrame]:
     """Returns the runs, with mean accuracies over training, and their courses by step."""
-    if "injected" not in results:
-        results = results.assign(injected=config.data.injected)
-    fine = results[results["status"] == "ok"]
-    courses = files.read_histories(workdir, fine, ["id", *_SETTINGS, "seed"])
+    rows = runs.finished
+    if "injected" not in rows:
+        rows = rows.assign(injected=config.data.injected)
+    courses = files.read_histories(workdir, rows, ["id", *_SETTINGS, "seed"])
     # Networks on the data set alone have no columns of the students.
-    results, courses = (
-        table.reindex(columns=table.columns.union(_LINES, sort=False))
-        for table in (results, courses)
+    rows, courses = (
+        table.reindex(columns=table.columns.union(_LINES, sort=False)) for table in (rows, courses)
     )
     names = {f"test_{part}_part": f"course_{part}_part" for part in ("labelled", "injected")}
     means = courses.groupby("id")[list(names)].mean().rename(columns=names)
-    results = results.join(means, on="id")
-    runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, results["id"]))
-    return runs.assign(num_test=num_test(config)), courses
+    return counted(config, runs._replace(finished=rows.join(means, on="id"))), courses
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+_NOTE = (
+    "Means over seeds ± their standard deviation. Students are measured by the teacher's "
+    "labels, direct training by the data set's. The injected part is worse both because its "
+    "inputs lack structure and because the teacher's labels of them are hard. The paper gives "
+    "no optimiser, batch, epochs or weight of R: the configuration's are ours."
+)
+
+
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the tables, the claims and the figures of a sweep."""
-    runs, courses = _runs(config, results, workdir)
-    table = table_of_means(runs.finished, _SETTINGS, _COLUMNS)
+    runs, courses = _with_means(config, runs, workdir)
     figures = {}
     # Students on injected inputs alone are drawn by size.
-    students = runs.where(learner="student").finished
-    if students["share"].between(0, 1, inclusive="neither").any():
+    if runs.finished["share"].between(0, 1, inclusive="neither").any():
         figures["curves"] = functools.partial(_draw_curves, config, courses)
     if curves(config):
         figures["sizes"] = functools.partial(_draw_sizes, config, runs)
     deciding, chosen = _with_chosen(config, runs)
-    note = (
-        "Means over seeds ± their standard deviation. Students are measured by the teacher's "
-        "labels, direct training by the data set's. The injected part is worse both because its "
-        "inputs lack structure and because the teacher's labels of them are hard. The paper gives "
-        "no optimiser, batch, epochs or weight of R: the configuration's are ours."
-    )
+    table = table_of_means(runs.finished, _SETTINGS, _COLUMNS)
     return Report(
-        title=config.title,
         tables=[("Accuracy and loss at the end", table)],
-        claims=decide_all(make_claims(config, chosen=chosen), deciding),
+        claims=make_claims(config, chosen=chosen),
+        runs=deciding,
         figures=figures,
         extra_tables={"curves": courses},
-        notes=[note],
+        notes=[_NOTE],
     )

@@ -130,6 +130,7 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
 EXPERIMENT = Experiment(
     run=run,
     report=make_report,
+    fresh=lambda config: True,
     report_version=2,
     varying=("seed", "ntk_rate", "random_features_rate"),
     columns=described,

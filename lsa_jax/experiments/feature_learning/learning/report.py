@@ -17,8 +17,7 @@ from lsa_jax.experiments.feature_learning.pictures import (
     read_courses,
     table_of_pictures,
 )
-from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, Condition, decide_all, fitted, shown
+from lsa_jax.reporting.claims import Claim, Condition, fitted, shown
 from lsa_jax.reporting.curves import draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -50,28 +49,27 @@ SAME_RUNS = {"feature_learning/table3_d100": MAIN, "feature_learning/table3_d200
 class TableRow(NamedTuple):
     """One row of a table; `printed` is the paper's row that it is compared with, if any."""
 
-    learner: str
-    structured: bool
     heading: str
+    learner: str
+    structured: bool = True
     printed: str | None = None
 
 
 # The paper's network without structure fits its training examples. Which of our two such rows does
 # so depends on the table.
+_OTHER, _NO = "random_features", "without_structure"
 ROWS = {
-    "network": TableRow("network", True, "Network", "network"),
-    "ntk": TableRow("ntk", True, "NTK", "ntk"),
-    "random_features": TableRow("random_features", True, "random features", "random_features"),
-    "one_step": TableRow("one_step", True, "One Step", "one_step"),
-    "one_step_exact": TableRow("one_step_exact", True, "One Step, best classifier", "one_step"),
-    "two_step": TableRow("two_step", True, "Two Step", "two_step"),
-    "two_step_exact": TableRow("two_step_exact", True, "Two Step, best classifier", "two_step"),
-    "without_structure": TableRow("network", False, "Network w/o structure", "without_structure"),
-    "memorise": TableRow(
-        "memorise", False, "Network w/o structure, to the end", "without_structure"
-    ),
-    "ntk_without": TableRow("ntk", False, "NTK w/o structure"),
-    "random_features_without": TableRow("random_features", False, "random features w/o structure"),
+    "network": TableRow("Network", "network", printed="network"),
+    "ntk": TableRow("NTK", "ntk", printed="ntk"),
+    "random_features": TableRow("random features", _OTHER, printed=_OTHER),
+    "one_step": TableRow("One Step", "one_step", printed="one_step"),
+    "one_step_exact": TableRow("One Step, best classifier", "one_step_exact", printed="one_step"),
+    "two_step": TableRow("Two Step", "two_step", printed="two_step"),
+    "two_step_exact": TableRow("Two Step, best classifier", "two_step_exact", printed="two_step"),
+    "without_structure": TableRow("Network w/o structure", "network", False, _NO),
+    "memorise": TableRow("Network w/o structure, to the end", "memorise", False, _NO),
+    "ntk_without": TableRow("NTK w/o structure", "ntk", False),
+    "random_features_without": TableRow("random features w/o structure", _OTHER, False),
 }
 
 
@@ -107,7 +105,7 @@ def _printed_claims(config: Config) -> list[Claim]:
     learners = {True: config.sweep.learner, False: config.sweep.unstructured_learner}
     learned = shown(_accuracy_claim(config, "network"), "the network has the paper's accuracy")
     claims = []
-    for name, (learner, structured, heading, printed) in ROWS.items():
+    for name, (heading, learner, structured, printed) in ROWS.items():
         if printed is None or learner not in learners[structured]:
             continue
         own = settings_of(config, name)
@@ -116,19 +114,17 @@ def _printed_claims(config: Config) -> list[Claim]:
         _, percent, cosine = paper[printed]
         if not other or abs(percent - other[printed][1]) > POINTS:
             claims.append(_accuracy_claim(config, name, conditions))
-        if cosine is None or name.endswith("_exact"):
-            continue
-        if not other or abs(cosine - other[printed][2]) > COSINE:
-            claims.append(
-                Claim(
-                    item=f"cosine of the nearest neuron, {heading}, within {COSINE:g}",
-                    statistic=value("cosine", bounds=(-1.0, 1.0), **own),
-                    paper=cosine,
-                    within=COSINE,
-                    seed_sd=COSINE_SD,
-                    conditions=conditions,
-                )
+        repeated = bool(other) and cosine and abs(cosine - other[printed][2]) <= COSINE
+        if cosine is not None and not repeated and not name.endswith("_exact"):
+            near = Claim(
+                f"cosine of the nearest neuron, {heading}, within {COSINE:g}",
+                value("cosine", bounds=(-1.0, 1.0), **own),
+                paper=cosine,
+                within=COSINE,
+                seed_sd=COSINE_SD,
+                conditions=conditions,
             )
+            claims.append(near)
     return claims
 
 
@@ -142,15 +138,14 @@ def _accuracy_claim(config: Config, name: str, conditions: tuple[Condition, ...]
     apart = [abs(percent - row[1]) for row in paper.values()]
     margin = min([POINTS, *(distance / 2 for distance in apart if distance > 1)])
     return Claim(
-        item=f"test accuracy in %, {ROWS[name].heading}, within {margin:.3g} points",
-        statistic=accuracy(**settings_of(config, name)),
+        f"test accuracy in %, {ROWS[name].heading}, within {margin:.3g} points",
+        accuracy(**settings_of(config, name)),
         paper=percent,
         within=margin,
         seed_sd=POINTS_SD,
         conditions=conditions,
         # Without structure in its inputs the network fits them and guesses.
         primary=name == "memorise" and config.paper_item == MAIN,
-        digits=2,
     )
 
 
@@ -164,16 +159,16 @@ def _cluster_claims(config: Config) -> list[Claim]:
     network, start = (settings_of(config, name) for name in ("network", "random_features"))
     near = functools.partial(value, "share_near", bounds=(0.0, 1.0))
     share = Claim(
-        item=f"share of neurons within {config.angle:g} degrees of the truth or its negative, "
+        f"share of neurons within {config.angle:g} degrees of the truth or its negative, "
         "Network minus its start",
+        minus(near(**network), near(**start)),
         paper=f"above {CLUSTER:g}: neurons form clusters (figure 15)",
-        statistic=minus(near(**network), near(**start)),
         above=CLUSTER,
     )
     cosine = Claim(
-        item="cosine of the nearest neuron, Network",
+        "cosine of the nearest neuron, Network",
+        value("cosine", bounds=(-1.0, 1.0), **network),
         paper=f"above {LEARNED:g}: neurons form clusters (figure 15)",
-        statistic=value("cosine", bounds=(-1.0, 1.0), **network),
         above=LEARNED,
         conditions=(shown(share, "neurons form a cluster"),),
     )
@@ -188,11 +183,10 @@ def _order_claims(config: Config) -> list[Claim]:
     paper, network = FEATURE_LEARNING.get(config.paper_item), settings_of(config, "network")
     return [
         Claim(
-            item=f"points of test accuracy, Network minus {ROWS[name].heading}",
-            statistic=minus(accuracy(**network), accuracy(**settings_of(config, name))),
+            f"points of test accuracy, Network minus {ROWS[name].heading}",
+            minus(accuracy(**network), accuracy(**settings_of(config, name))),
             above=0.0,
             primary=config.paper_item == MAIN,
-            digits=2,
         )
         for name in ("ntk", "random_features")
         if paper is None or paper["network"][1] > paper[name][1]
@@ -203,19 +197,18 @@ def _first_step_claims(config: Config) -> list[Claim]:
     """Returns the claim that features need the second step."""
     if "one_step_exact" not in config.sweep.learner:
         return []
-    two = Claim(item="", statistic=accuracy(**settings_of(config, "two_step")), above=SUFFICES)
+    two = Claim("", accuracy(**settings_of(config, "two_step")), above=SUFFICES)
     kinds = [
         settings_of(config, "one_step_exact", first_rate=rate, leftover=leftover)
         for rate, leftover in first_steps(config)
     ]
     best = Claim(
-        item="test accuracy in %, best classifier after one step, largest over rates of step 1",
+        "test accuracy in %, best classifier after one step, largest over rates of step 1",
+        highest([accuracy(**kind) for kind in kinds]),
         paper=f"below {SUFFICES:g}: features need the second step (section 6)",
-        statistic=highest([accuracy(**kind) for kind in kinds]),
         below=SUFFICES,
         conditions=(shown(two, f"Two Step is above {SUFFICES:g} %"),),
         primary=config.paper_item == MAIN,
-        digits=2,
     )
     return [best]
 
@@ -286,11 +279,8 @@ _SAME = (
 )
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the tables, the claims, the curves and the pictures of a sweep."""
-    # Each seed draws its test set.
-    runs = Runs.of(planned(config), results, outcomes.read(workdir, results["id"]), fresh=True)
-    runs = runs.assign(num_test=config.data.num_test)
     names = {tuple(settings_of(config, name).values()): row.heading for name, row in ROWS.items()}
     settings = runs.finished[[*settings_of(config, "network")]].itertuples(index=False, name=None)
     rows = runs.finished.assign(row=[names.get(own, "") for own in settings])
@@ -300,10 +290,12 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     for own in pictures.values():  # of the first seed's network alone
         figures["weights"] = functools.partial(draw_pictures, own, _TITLES)
         extra["weights"] = table_of_pictures(own)
+    counted = rows.assign(num_test=config.data.num_test)
     return Report(
-        title=config.title,
         tables=_tables(config, rows),
-        claims=decide_all(make_claims(config), runs),
+        claims=make_claims(config),
+        # Points are planned by the fields that results have, not by those that were swept.
+        runs=Runs.of(planned(config), counted, runs.outcomes, fresh=runs.fresh),
         figures=figures,
         extra_tables=extra,
         notes=[*_NOTES, _SAME] if config.paper_item in SAME_RUNS else _NOTES,

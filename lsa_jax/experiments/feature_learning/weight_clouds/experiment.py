@@ -267,6 +267,8 @@ EXPERIMENT = Experiment(
     load=load,
     run=run,
     report=make_report,
+    # Each seed draws its test set of a mixture; that of images is shared.
+    fresh=lambda config: config.data.dataset == "gaussian_mixture",
     report_version=2,
     varying=("seed",),
     columns=lambda config: {"init_std": config.init_std, "seed": config.seed},

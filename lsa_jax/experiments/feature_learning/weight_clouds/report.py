@@ -7,21 +7,16 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from lsa_jax.experiments.feature_learning.pictures import (
     NEAR,
     draw_pictures,
     read_courses,
     table_of_pictures,
 )
-from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
-from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, Condition, above_chance, decide_all, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, shown
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Statistic
-from lsa_jax.reporting.statistics import computed, value
+from lsa_jax.reporting.statistics import holds, value
 from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
@@ -50,9 +45,9 @@ def _mixture(where: str, own: dict[str, float]) -> Claim:
     for k up to 5.
     """
     return Claim(
-        item=f"seeds in which each cluster has a neuron at a cosine of {NEAR:g}{where}",
+        f"seeds in which each cluster has a neuron at a cosine of {NEAR:g}{where}",
+        holds("share_covered", lambda share: share == 1, **own),
         paper="all: every centre is covered by some neurons",
-        statistic=_equal("share_covered", 1, own),
         every=True,
         conditions=_learned("share_covered", own),
     )
@@ -61,27 +56,22 @@ def _mixture(where: str, own: dict[str, float]) -> Claim:
 def _images(config: Config, where: str, own: dict[str, float]) -> list[Claim]:
     """Returns the claims on images."""
     clusters = Claim(
-        item=f"silhouette of {config.clusters} clusters of directions{where}",
+        f"silhouette of {config.clusters} clusters of directions{where}",
+        value("silhouette", bounds=(-1.0, 1.0), **own),
         paper=f"above {STRUCTURE:g}: weights form clusters",
-        statistic=value("silhouette", bounds=(-1.0, 1.0), **own),
         above=STRUCTURE,
         conditions=_learned("silhouette", own),
     )
     number = Claim(
-        item=f"seeds in which {config.clusters} clusters, of {COUNTS[0]} to {COUNTS[-1]}, "
+        f"seeds in which {config.clusters} clusters, of {COUNTS[0]} to {COUNTS[-1]}, "
         f"have the largest silhouette{where}",
+        holds("best_count", lambda count: count == config.clusters, **own),
         paper="all",
-        statistic=_equal("best_count", config.clusters, own),
         every=True,
         luck=1 / len(COUNTS),
         conditions=(shown(clusters, "weights form clusters"),),
     )
     return [clusters, number]
-
-
-def _equal(column: str, number: float, own: dict[str, float]) -> Statistic:
-    """Returns the statistic that is 1 in seeds in which a column has a number, else 0."""
-    return computed(lambda rows: 1.0 * (rows.set_index("seed")[column] == number), column, **own)
 
 
 def _learned(measure: str, settings: dict[str, float]) -> tuple[Condition, ...]:
@@ -119,12 +109,9 @@ def _draw(rows: list[dict[str, Any]]) -> Any:
     return draw_pictures(rows, titles, colors) if colors else draw_pictures(rows, titles)
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table, the claims and the pictures of the first seed of each scale."""
-    # Each seed draws its test set of a mixture; that of images is shared.
-    kept, fresh = outcomes.read(workdir, results["id"]), config.data.dataset == "gaussian_mixture"
-    runs = Runs.of(SETTINGS.sweep(config), results, kept, fresh=fresh)
-    if "num_test" not in results:  # older results; at most
+    if "num_test" not in runs.finished:  # older results; at most
         runs = runs.assign(num_test=config.data.num_test)
     rows = runs.finished.sort_values("init_std", kind="stable")
     curves, pictures = read_courses(workdir, rows, ["id", "init_std"])
@@ -142,9 +129,9 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     )
     table = table_of_means(curves, ["init_std", "step"], _COLUMNS)
     return Report(
-        title=config.title,
         tables=[("Directions of the neurons by step", table)],
-        claims=decide_all(make_claims(config), runs),
+        claims=make_claims(config),
+        runs=runs,
         figures=figures,
         extra_tables=extra,
         notes=[note],

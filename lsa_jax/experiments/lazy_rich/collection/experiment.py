@@ -21,11 +21,10 @@ from lsa_jax.experiments.lazy_rich.collection import tasks
 from lsa_jax.experiments.lazy_rich.collection.settings import (
     CALIBRATION,
     COLLECTION,
-    SETTINGS,
     TASKS,
 )
 from lsa_jax.experiments.lazy_rich.fields import LABELS
-from lsa_jax.reporting.claims import Claim, decide_all, enough
+from lsa_jax.reporting.claims import Claim, enough
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.grades import FOLLOWS, LEAVES
 from lsa_jax.reporting.machine import duration
@@ -203,16 +202,14 @@ def draw_calibration(rows: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table of answers, claims and the figure."""
     del workdir  # everything is in the results
-    runs = Runs.of(SETTINGS.sweep(config), results)
     rows = runs.finished
     drawn = set(CALIBRATION.values()) <= {*rows["task"]}
     return Report(
-        title=config.title,
         tables=[("Answers", _table(rows))],
-        claims=decide_all(make_claims(), runs),
+        claims=make_claims(),
         figures={"calibration": functools.partial(draw_calibration, rows)} if drawn else {},
         notes=[
             f"Budget of a task in minutes: {config.minutes:g}. Expected: the word, or that the "

@@ -23,10 +23,9 @@ from jaxtyping import Array
 from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lazy_rich import digits
-from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS
 from lsa_jax.experiments.lazy_rich.digits import TRAIN, DigitsTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
-from lsa_jax.reporting.claims import Claim, decide_all, enough, shown
+from lsa_jax.reporting.claims import Claim, enough, shown
 from lsa_jax.reporting.coordinates import FLAT, columns, draw_changes, name_of
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
@@ -214,15 +213,13 @@ def draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns slopes, claims and the figure."""
     del workdir  # everything is in the results
-    runs = Runs.of(SETTINGS.sweep(config), results)
     table = runs.finished
     return Report(
-        title=config.title,
         tables=[("Slope of log change against log width", _table(runs))],
-        claims=decide_all(make_claims(config, columns(table)), runs),
+        claims=make_claims(config, columns(table)),
         figures={"coordinate_check": functools.partial(draw, table)},
         notes=[
             f"Change after {config.steps} steps of {config.batch_size} examples, "

@@ -16,11 +16,10 @@ from lsa_jax import backend, kernels, training
 from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.diagnosis.runs import RIDGES, Pair, fit_kernel, linearization_error
 from lsa_jax.experiments.lazy_rich import digits
-from lsa_jax.experiments.lazy_rich.dial.settings import BY_SCALE, MEASURES, SETTINGS
+from lsa_jax.experiments.lazy_rich.dial.settings import BY_SCALE, MEASURES
 from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, DigitsTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
-from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import Claim, above_chance, decide_all, enough, shown
+from lsa_jax.reporting.claims import Claim, above_chance, enough, shown
 from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.grades import answers
@@ -314,20 +313,18 @@ def draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns tables, claims and the figure of both dials."""
-    table = results[results["status"] == "ok"].copy()
-    runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, table["id"]))
-    graded = _answers(config, runs) if len(table) else table
+    del workdir  # everything is in the results
+    table, graded = runs.finished, _answers(config, runs)
     return Report(
-        title=config.title,
         tables=[
             *[("Lazy or rich, by output scale", graded)] * bool(len(graded)),
             ("By output scale, at width factor 1", _table(table, "output_scale", "output_scale")),
             ("By width, at an output scale of 1", _table(table, "width", "width_factor")),
         ],
-        claims=decide_all(make_claims(config), runs),
-        figures={"dial": functools.partial(draw, table)} if len(table) else {},
+        claims=make_claims(config),
+        figures={"dial": functools.partial(draw, table)},
         notes=[
             f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation, at the end "
             "of training; weight movement and correlations are means over layers. A row at "

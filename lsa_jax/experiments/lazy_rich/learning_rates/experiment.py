@@ -20,13 +20,12 @@ import pandas as pd
 from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.digits import DigitsTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
-from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
-from lsa_jax.reporting.claims import Claim, Condition, decide_all, enough, shown
+from lsa_jax.reporting.claims import Claim, Condition, enough, shown
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
-from lsa_jax.reporting.statistics import jackknife
+from lsa_jax.reporting.statistics import computed, jackknife
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -72,13 +71,12 @@ def make_claims(config: Config) -> list[Claim]:
     item = f"factors of 2 of the best rate, width factor {widths[0]:g} to {widths[1]:g}"
 
     def conditions(name: str) -> tuple[Condition, ...]:
-        at_both = (
-            ("the best rate lies within the swept rates", _at_an_end),
-            ("both widths learn", _learns_nothing),
-        )
+        at_both = {"parameterization": name, "width_factor": widths}
+        each = ("width_factor", "width factor {:g}")
         return (
             enough("width_factor", 2, "two widths", parameterization=name),
-            *(Condition(words, _of_widths(name, widths, unmet)) for words, unmet in at_both),
+            of_curves("the best rate lies within the swept rates", at_an_end, *each, **at_both),
+            of_curves("both widths learn", _learns_nothing, *each, **at_both),
         )
 
     falls = Claim(
@@ -103,38 +101,43 @@ def make_claims(config: Config) -> list[Claim]:
 def _shift(name: str, widths: tuple[int, int]) -> Statistic:
     """Returns log2 of the best rate, widest minus narrowest, by jackknife over seeds."""
 
-    def statistic(runs: Runs) -> Sample:
-        own = runs.where(parameterization=name, width_factor=widths)
-        first, last = (curve(own.finished, width_factor=width) for width in widths)
+    def shifts(rows: pd.DataFrame) -> pd.Series:
+        first, last = (curve(rows, width_factor=width) for width in widths)
         seeds = first.index.intersection(last.index)
 
         def moved(kept: list[int]) -> float:
             return best_rate(last.loc[kept]) - best_rate(first.loc[kept])
 
-        values = pd.Series(jackknife(list(seeds), moved), seeds, dtype=float)
-        # A loss that is not finite is an outcome of a rate that is too large.
-        finished = own._replace(finished=own.finished.assign(ran=1.0))
-        return Sample(values, lost=finished.lost("ran"), equal=own.equal_seeds())
+        return pd.Series(jackknife(list(seeds), moved), seeds)
 
-    return statistic
+    # A loss that is not finite is an outcome of a rate that is too large: runs need to finish.
+    return computed(shifts, None, parameterization=name, width_factor=widths)
 
 
-def _of_widths(
-    name: str, widths: tuple[int, int], unmet: Callable[[pd.DataFrame], str]
-) -> Callable[[Runs], str]:
-    """Returns a condition on the runs from one on the curve of a width."""
+def of_curves(
+    words: str, unmet: Callable[[pd.DataFrame], str], by: str, label: str, **settings: object
+) -> Condition:
+    """Returns the condition that no `curve` of some runs is unmet, one for each value of a setting.
+
+    Args:
+        words: of the condition.
+        unmet: from a curve to why it does not meet it; "" where it does.
+        by: the setting.
+        label: of a curve, with {} for its value of the setting.
+        **settings: of the runs.
+    """
 
     def of_runs(runs: Runs) -> str:
-        for width in dict.fromkeys(widths):
-            own = curve(runs.finished, parameterization=name, width_factor=width)
-            if own.size and (found := unmet(own)):
-                return f"width factor {width:g} {found}"
+        for value, own in runs.where(**settings).finished.groupby(by):
+            if found := unmet(curve(own)):
+                return f"{label.format(value)} {found}"
         return ""
 
-    return of_runs
+    return Condition(words, of_runs)
 
 
-def _at_an_end(own: pd.DataFrame) -> str:
+def at_an_end(own: pd.DataFrame) -> str:
+    """Returns that a curve's best rate is the least or the largest swept; "" where it is not."""
     limits = float(own.columns.min()), float(own.columns.max())
     return "is best at an end" if best_rate(own) in limits else ""
 
@@ -256,14 +259,13 @@ def draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the best rates, the claims and the figure."""
     del workdir  # everything is in the results
-    table = results[results["status"] == "ok"].copy()
-    if "train_loss" not in table or table.empty:
-        return Report(config.title, [], [], {}, notes=["No run has finished."])
+    table = runs.finished
+    if "train_loss" not in table:
+        return Report(notes=["All runs left the finite numbers."])
     return Report(
-        title=config.title,
         tables=[
             (
                 "log2 of the rate with the least training loss, ± its standard error",
@@ -272,7 +274,7 @@ def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
                 ),
             )
         ],
-        claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), results)),
+        claims=make_claims(config),
         figures={"learning_rates": functools.partial(draw, table)},
         notes=[
             f"Training loss after {config.epochs} epochs, {table['seed'].nunique()} seed(s); "

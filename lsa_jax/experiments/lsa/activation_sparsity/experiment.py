@@ -18,13 +18,12 @@ from jaxtyping import Array, Float
 from lsa_jax import parallel, training
 from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model, accepted
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import Claim, above_chance, decide_all
+from lsa_jax.reporting.claims import Claim, above_chance
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -201,21 +200,19 @@ def _draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table, the claims and the figure of a sweep over noise and seeds."""
-    done = results[results["status"] == "ok"]
-    table = _activity(done, workdir)
+    table = _activity(runs.finished, workdir)
     changes = _changes(table)
-    runs = changes.merge(done.drop(columns="id"), on=["noise", "seed"])
-    runs = runs.assign(num_test=runs.get("num_test", _EXAMPLES))
+    rows = changes.merge(runs.finished.drop(columns="id"), on=["noise", "seed"])
+    rows = rows.assign(num_test=rows.get("num_test", _EXAMPLES))
     layers = [layer for layer in dict.fromkeys(changes["layer"]) if layer != MEAN]
-    claims = make_claims(list(dict.fromkeys(changes["noise"])), layers)
     return Report(
-        title=config.title,
-        tables=[("Active neurons (%)", table_of_means(runs, ["noise", "layer"], _COLUMNS))],
-        claims=decide_all(claims, Runs.of(SETTINGS.sweep(config), runs)),
+        tables=[("Active neurons (%)", table_of_means(rows, ["noise", "layer"], _COLUMNS))],
+        claims=make_claims(list(dict.fromkeys(changes["noise"])), layers),
         figures={"activation_sparsity": functools.partial(_draw, table)},
         extra_tables={"activity": table},
+        runs=runs._replace(finished=rows),
         notes=["Fractions are of test images; layers are numbered from the input."],
     )
 

@@ -17,6 +17,7 @@ from lsa_jax.experiments.lsa.noise_curves import tasks
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -69,14 +70,12 @@ def draw(results: pd.DataFrame, workdir: Path) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the picture, and the pixels' mean and standard deviation as a table."""
     columns = ["background", "placement", "noise", "pixel_mean", "pixel_std"]
     return Report(
-        title=config.title,
-        tables=[("Pixels of the examples", results[columns])],
-        claims=[],
-        figures={"examples": functools.partial(draw, results, workdir)},
+        tables=[("Pixels of the examples", runs.finished[columns])],
+        figures={"examples": functools.partial(draw, runs.finished, workdir)},
         notes=["Pixels below 0 are drawn black and above 1 white."],
     )
 

@@ -14,12 +14,12 @@ import pandas as pd
 import scipy.stats
 
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS
-from lsa_jax.reporting.claims import Claim, Condition, decide_all, shown
+from lsa_jax.reporting.claims import Claim, Condition, shown
 from lsa_jax.reporting.curves import PALETTE, draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error, share_ends
-from lsa_jax.reporting.statistics import computed
+from lsa_jax.reporting.statistics import computed, holds
 from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
@@ -35,34 +35,31 @@ FEW_FILTERS = 4
 def make_claims(k: int, filters: Iterable[int]) -> list[Claim]:
     """Returns the claims at one k, for kernels of these numbers of filters."""
     network = Claim(
-        item=f"the network's test error, k = {k}",
+        f"the network's test error, k = {k}",
+        _next_to_zero(k),
         paper=f"goes to 0: below {NEXT_TO_ZERO:g} for every seed",
-        statistic=_next_to_zero(k),
         every=True,
         primary=True,
     )
     shares = [
         Claim(
-            item=f"share of draws of the kernel that err on {BOUND:g} or more, k = {k}, m = {m}",
+            f"share of draws of the kernel that err on {BOUND:g} or more, k = {k}, m = {m}",
+            _share({"learner": "kernel", "k": k, "m": m}),
             paper=f"{PROBABILITY:g} or more, for large k",
-            statistic=_share({"learner": "kernel", "k": k, "m": m}),
             above=np.nextafter(PROBABILITY, 0),
             conditions=(shown(network, "the network learns"), _search_works(k)),
             primary=m == FEW_FILTERS,
         )
         for m in sorted(m for m in filters if m <= FEW_FILTERS)
     ]
+
+    def of_linear(rows: pd.DataFrame) -> pd.Series:  # exactly: signal 1 and noise of variance k / d
+        return pd.Series(scipy.stats.norm.sf((rows["d"].iloc[:1] / k) ** 0.5))
+
     linear = Claim(
-        item=f"error of the linear classifier sum_i <w*, X_i>, k = {k}",
+        f"error of the linear classifier sum_i <w*, X_i>, k = {k}",
+        computed(of_linear, "test_error", exact=True, learner="linear", k=k),
         paper=f"{LINEAR:g} or more",
-        # Exactly: signal 1 and noise of variance k / d.
-        statistic=computed(
-            lambda rows: scipy.stats.norm.sf((rows["d"].iloc[:1] / k) ** 0.5),
-            "test_error",
-            exact=True,
-            learner="linear",
-            k=k,
-        ),
         above=LINEAR,
     )
     return [*shares, network, linear]
@@ -81,12 +78,11 @@ def _next_to_zero(k: int) -> Statistic:
     def holds(rows: pd.DataFrame) -> pd.Series:
         errors, reach = rows["test_error"], _reach(rows, TAIL)
         sure = (errors + reach < NEXT_TO_ZERO).astype(float)
-        sure[(errors - reach < NEXT_TO_ZERO) & (sure == 0)] = np.nan
-        return sure
+        return sure.mask((errors - reach < NEXT_TO_ZERO) & (sure == 0))
 
-    found = computed(holds, "test_error", learner="network", k=k)
+    found = computed(holds, "test_error", examples="num_test", learner="network", k=k)
     # Errors of 0 in all seeds are equal by themselves.
-    return lambda runs: found(runs)._replace(count=_examples(runs), equal=False)
+    return lambda runs: found(runs)._replace(equal=False)
 
 
 def _share(own: dict[str, object]) -> Statistic:
@@ -96,7 +92,7 @@ def _share(own: dict[str, object]) -> Statistic:
     of it, and ends at the upper end of the one over draws for which it is possible: for all draws
     at once (Bonferroni), as one exception among few draws refutes the theorem.
     """
-    share = computed(lambda rows: 1.0 * (rows["test_error"] >= BOUND), "test_error", **own)
+    share = holds("test_error", lambda error: error >= BOUND, examples="num_test", **own)
 
     def statistic(runs: Runs) -> Sample:
         rows = runs.where(**own).finished
@@ -104,18 +100,12 @@ def _share(own: dict[str, object]) -> Statistic:
 
         def ends(tail: float) -> tuple[float, float]:
             reach = _reach(rows, tail / draws)
-            sure = int((errors - reach >= BOUND).sum())
-            possible = int((errors + reach >= BOUND).sum())
+            sure, possible = (int((errors + way * reach >= BOUND).sum()) for way in (-1, 1))
             return share_ends(sure, draws, tail)[0], share_ends(possible, draws, tail)[1]
 
-        return share(runs)._replace(count=_examples(runs), ends=ends)
+        return share(runs)._replace(ends=ends)
 
     return statistic
-
-
-def _examples(runs: Runs) -> int | None:
-    rows = runs.finished
-    return int(rows["num_test"].min()) if len(rows) else None
 
 
 def _search_works(k: int) -> Condition:
@@ -168,21 +158,20 @@ def _draw(rows: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table, the claims and the figure of a sweep."""
     del workdir
-    points = SETTINGS.sweep(config)
-    runs = Runs.of(points, results.assign(num_test=config.num_test))
     rows = runs.finished.assign(above=1.0 * (runs.finished["test_error"] >= BOUND))
-    claims = []
-    for k in config.sweep.k:
-        # Kernels with too many features are no points.
-        filters = {p["m"] for p in points if p["learner"] == "kernel" and p["k"] == k}
-        claims += make_claims(k, filters)
+    points = [point for point in SETTINGS.sweep(config) if point["learner"] == "kernel"]
     return Report(
-        title=config.title,
         tables=[("Test error", table_of_means(rows, ["k", "learner", "m"], _COLUMNS))],
-        claims=decide_all(claims, runs),
+        # Kernels with too many features are no points.
+        claims=[
+            claim
+            for k in config.sweep.k
+            for claim in make_claims(k, {point["m"] for point in points if point["k"] == k})
+        ],
+        runs=runs.assign(num_test=config.num_test),
         figures={"kernel_bound": functools.partial(_draw, rows)},
         notes=[_NOTE],
     )

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
 from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure
 from lsa_jax.experiments.lsa.signal_scaling.report import LEAST_POINTS, PowerLaw, fit_power_law
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import Claim, Condition, decide_all, enough
+from lsa_jax.reporting.claims import Claim, Condition, enough
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -249,14 +248,12 @@ def _draw(table: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the lemmas' numbers for every k, the claims and the figure."""
-    done = results[results["status"] == "ok"]
-    table = files.read_histories(workdir, done, ["k"])
+    table = files.read_histories(workdir, runs.finished, ["k"])
     return Report(
-        title=config.title,
-        tables=[("The gradient along its flow", done.filter(regex=_SHOWN))],
-        claims=decide_all(make_claims(), Runs.of(SETTINGS.sweep(config), results)),
+        tables=[("The gradient along its flow", runs.finished.filter(regex=_SHOWN))],
+        claims=make_claims(),
         figures={"lemmas": functools.partial(_draw, table)},
         extra_tables={"trajectories": table},
         notes=[_NOTE],

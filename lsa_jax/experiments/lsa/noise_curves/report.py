@@ -15,14 +15,18 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
     arrangement_name,
     arrangements,
     claims_on_updates,
-    curves,
     make_claims,
     runs_of,
 )
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.courses import is_measure
-from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
+from lsa_jax.reporting.curves import (
+    PALETTE,
+    draw_mean,
+    legend_below,
+    mark_logarithmic,
+    subplots,
+)
 from lsa_jax.reporting.grades import answers, grade
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
@@ -32,35 +36,25 @@ from lsa_jax.sweep.fields import Config
 _Tables = list[tuple[str, pd.DataFrame]]
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep, by the axis of its figure."""
-    report, notes = _make_report(config, results, workdir), []
-    if "kernel_difference" in results:
-        largest = results.groupby("learner")["kernel_difference"].max().dropna()
+    del workdir
+    kinds = {"num_train": _on_examples, "update": _on_updates}
+    runs = runs_of(config, runs)
+    report, notes, rows = kinds.get(config.figure_axis, _on_noise)(config, runs), [], runs.finished
+    if "kernel_difference" in rows:
+        largest = rows.groupby("learner")["kernel_difference"].max().dropna()
         shown = ", ".join(f"{LEARNERS[name].label} {value:.0e}" for name, value in largest.items())
         notes += [
             f"Kernels are those of neural-tangents; largest relative difference from ours: {shown}."
         ]
-    if "state" in results:
+    if "state" in rows:
         notes += [
             f"State of the network ({names}): c and the NTK after training are with that of the "
             "trained network, the NTK at the start with that at the start."
-            for names in results["state"].dropna().unique()
+            for names in rows["state"].dropna().unique()
         ]
-    return _with_predictions(report._replace(notes=report.notes + notes), results)
-
-
-def _make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
-    if config.figure_axis in AXES:
-        return _on_noise(config, results, workdir)
-    fine = results[results["status"] == "ok"].reset_index(drop=True)
-    of_user = config.data.dataset == "folder"
-    title = f"{config.title}: {config.data.folder}" if of_user else config.title
-    if fine.empty:
-        return Report(title, [], [], {}, notes=["No run has finished."])
-    fine = fine.assign(series=[LEARNERS[name].label for name in fine["learner"]])
-    make = _on_examples if config.figure_axis == "num_train" else _on_updates
-    return make(config, results, workdir, fine)._replace(title=title)
+    return _with_predictions(report._replace(notes=report.notes + notes, runs=runs), rows)
 
 
 def _with_predictions(report: Report, results: pd.DataFrame) -> Report:
@@ -119,24 +113,26 @@ def _wide(values: pd.Series, rows: pd.DataFrame, columns: pd.Series, heading: st
     return cells.fillna("").reset_index()
 
 
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns finished runs, renumbered, with the learners' names as `series`."""
+    return rows.reset_index(drop=True).assign(series=[LEARNERS[n].label for n in rows["learner"]])
+
+
 # Against noise, or the size of backgrounds.
 
 
-def _on_noise(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
-    table, axis, label = curves(results, config), AXES[config.figure_axis], _axis_label(config)
+def _on_noise(config: Config, runs: Runs) -> Report:
+    axis, label, table = AXES[config.figure_axis], _axis_label(config), with_retained(runs.finished)
     names = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
-    heading = f"{axis.unit} {{:g}}"
     counts = table.groupby("series", sort=False)["seed"].nunique()
     fewer = [f"{name} {count}" for name, count in counts.items() if count < counts.max()]
-    seeds = f"{counts.max() if len(counts) else 0} seed(s)" + f" ({', '.join(fewer)})" * bool(fewer)
+    seeds = f"{counts.max()} seed(s)" + f" ({', '.join(fewer)})" * bool(fewer)
     accuracy, kept = (
-        _wide(values, table[names], table["level"], heading)
+        _wide(values, table[names], table["level"], f"{axis.unit} {{:g}}")
         for values in (100 * table["test_accuracy"], table["retained"])
     )
-    runs = runs_of(config, results, workdir)
     graded = _answers(config, runs)
     return Report(
-        title=config.title,
         tables=[
             (f"Test accuracy (%) against {label}", accuracy),
             *_paper_table(config.paper_item),
@@ -144,7 +140,7 @@ def _on_noise(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
             *[("Lazy or rich", graded)] * bool(len(graded)),
             *_solved_tables(table),
         ],
-        claims=decide_all(make_claims(config), runs),
+        claims=make_claims(config, runs),
         figures={"noise_curves": functools.partial(_draw_curves, table, label)},
         notes=[f"Means over {seeds}, ± their standard deviation.", *[_KERNELS] * bool(len(graded))],
     )
@@ -156,15 +152,25 @@ _KERNELS = (
 )
 
 
+def with_retained(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns runs with `retained`: test accuracy in percent of that at the start of the axis.
+
+    The start's is that of the same series, arrangement and seed, missing where that was not run.
+    """
+    at_start = table["test_accuracy"].where(table["level"] == table["start"])
+    start = at_start.groupby([table[n] for n in ("series", "arrangement", "seed")]).transform("max")
+    return table.assign(retained=100 * table["test_accuracy"] / start)
+
+
 def _answers(config: Config, runs: Runs) -> pd.DataFrame:
     """Returns c, features and gain at each level, of the network's width."""
     own = runs.where(width_factor=config.width_factor)
     return answers(
         (
-            ({"arrangement": way.name} if way.name else {}) | {way.axis: level},
+            ({"arrangement": way.name} if way.name else {}) | {config.figure_axis: level},
             own.where(**way.at(level)),
         )
-        for way in arrangements(config)
+        for way in arrangements(runs)
         for level in way.levels
     )
 
@@ -219,21 +225,15 @@ def _draw_lines(axis: Any, table: pd.DataFrame, y: pd.Series, x: str, **labels: 
 
 def _draw_curves(table: pd.DataFrame, label: str) -> Any:
     """Draws test accuracy and percentage retained against the level, one row an arrangement."""
-    names = list(table["arrangement"].unique())
-    figure, grid = subplots(len(names), 2, 4.5, 3.8)
-    quantities = (
-        (100 * table["test_accuracy"], "test accuracy (%)"),
-        (table["retained"], "% retained"),
-    )
-    handles: dict[str, Any] = {}
-    for name, axes in zip(names, grid, strict=True):
-        rows = table[table["arrangement"] == name]
-        for axis, (y, quantity) in zip(axes, quantities, strict=True):
+    ways = list(table.groupby("arrangement", sort=False))
+    figure, grid = subplots(len(ways), 2, 4.5, 3.8)
+    for (name, rows), axes in zip(ways, grid, strict=True):
+        quantities = {"test accuracy (%)": 100 * rows["test_accuracy"]}
+        quantities["% retained"] = rows["retained"]
+        for axis, (quantity, y) in zip(axes, quantities.items(), strict=True):
             words = {"xlabel": label, "ylabel": quantity, "title": name}
             _draw_lines(axis, rows, y, "level", ylim=(0, 103), **words)
-            handles |= {line.get_label(): line for line in axis.get_lines()}
-    place = {"loc": "outside lower center", "ncols": min(len(handles), 4), "frameon": False}
-    figure.legend(handles=list(handles.values()), **place)
+    legend_below(figure, *grid.flat, ncols=min(table["series"].nunique(), 4))
     return figure
 
 
@@ -246,10 +246,9 @@ _FITS = {
 }
 
 
-def _on_examples(
-    config: Config, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame
-) -> Report:
+def _on_examples(config: Config, runs: Runs) -> Report:
     """Returns learning curves, with lazy or rich at the largest number of examples."""
+    fine = _named(runs.finished)
     counts, headings = fine["num_train"], "{:,.0f} examples"
     accuracy = _wide(100 * fine["test_accuracy"], fine[["series"]], counts, headings)
     tables = [("Test accuracy (%)", accuracy)]
@@ -257,12 +256,12 @@ def _on_examples(
     if measures and len(network):
         means = network.groupby("num_train")[measures].agg(mean_and_spread).reset_index()
         tables.append(("The trained network against its start", means))
-    largest = runs_of(config, results, workdir).where(num_train=max(config.sweep.num_train))
-    found, side = grade(largest), config.data.image_size
+    found = grade(runs.where(num_train=max(config.sweep.num_train)))
+    side, of_user = config.data.image_size, config.data.dataset == "folder"
     notes = [
         f"Pictures that are not square are {_FITS[config.data.fit]} (config.data.fit = "
         f"{config.data.fit!r}); all are resized to {side} x {side} pixels."
-    ] * (config.data.dataset == "folder")
+    ] * of_user
     notes += [
         f"Answer: {'; '.join((found.word, *found.notes))}.",
         f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "
@@ -271,7 +270,7 @@ def _on_examples(
     ]
     item = "lazy or rich, at the largest number of examples"
     return Report(
-        title=config.title,
+        title=f"{config.title}: {config.data.folder}" if of_user else config.title,
         tables=tables,
         claims=[Row(item, "", found.word, None, "measured"), *found.claims],
         figures={"learning_curves": functools.partial(_draw_learning, fine)},
@@ -294,8 +293,9 @@ def _draw_learning(fine: pd.DataFrame) -> Any:
 # Against the updates of a kernel that learns.
 
 
-def _on_updates(config: Config, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame) -> Report:
-    published, machine = numbers.PUBLISHED.get(config.paper_item or ""), fine["learner"] == "rfm"
+def _on_updates(config: Config, runs: Runs) -> Report:
+    published, fine = numbers.PUBLISHED.get(config.paper_item or ""), _named(runs.finished)
+    machine = fine["learner"] == "rfm"
     columns = [name for name in fine if name.startswith(AFTER_UPDATE)]
     after = fine[machine].melt(["learner", "series"], columns, "update", "accuracy").dropna()
     after["update"] = after["update"].str.removeprefix(AFTER_UPDATE).astype(int)
@@ -314,12 +314,11 @@ def _on_updates(config: Config, results: pd.DataFrame, workdir: Path, fine: pd.D
         accuracy = pd.concat([accuracy, row]).fillna("")
         notes.append(f"Published: {published.source}.")
     return Report(
-        title=config.title,
         tables=[
             ("Test accuracy (%) after each update", accuracy),
             *_times(fine[machine], published),
         ],
-        claims=decide_all(claims_on_updates(config), runs_of(config, results, workdir)),
+        claims=claims_on_updates(config),
         figures={"updates": functools.partial(_draw_updates, after, others, published)},
         notes=notes,
     )

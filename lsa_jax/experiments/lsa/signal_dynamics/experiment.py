@@ -232,4 +232,6 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
     return [outcome(runs, replica) for replica in range(len(group))]
 
 
-EXPERIMENT = Experiment(run=run, report=make_report, report_version=2, varying=VARYING)
+EXPERIMENT = Experiment(
+    run=run, report=make_report, report_version=2, varying=VARYING, fresh=lambda config: True
+)

@@ -13,15 +13,14 @@ from lsa_jax.experiments.lsa.signal.population import (
     population_trajectory,
     typical_start,
 )
-from lsa_jax.experiments.lsa.signal_dynamics.settings import EXTENSIONS, SETTINGS
+from lsa_jax.experiments.lsa.signal_dynamics.settings import EXTENSIONS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import Claim, decide_all, shown
-from lsa_jax.reporting.curves import PALETTE, draw_mean, subplots
+from lsa_jax.reporting.claims import Claim, shown
+from lsa_jax.reporting.curves import PALETTE, draw_mean, legend_below, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
-from lsa_jax.reporting.statistics import value
+from lsa_jax.reporting.statistics import accuracy, minus, value
 from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
@@ -42,7 +41,6 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], float]] = {
     "signal": lambda rows: rows["w_dot_wstar"].iloc[-1],
     "threshold": lambda rows: rows["b"].iloc[-1],
     "together": functools.partial(_rank_correlation, "ratio", "test_accuracy"),
-    "rise": lambda rows: rows["test_accuracy"].iloc[-1] - rows["test_accuracy"].iloc[0],
     "first": lambda rows: rows["test_accuracy"].iloc[0],
     "last": lambda rows: rows["test_accuracy"].iloc[-1],
 }
@@ -64,54 +62,29 @@ _SWEPT = (*EXTENSIONS, "noise_scale", "learning_rate")
 
 
 def numbers_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns `NUMBERS` of every run that did not fail, a row a run, with its settings."""
+    """Returns `NUMBERS` of every run, a row a run, with its settings."""
     settings = ["id", *_names(table), "seed"]
     return pd.DataFrame(
         run[settings].iloc[0].to_dict() | {name: of(run) for name, of in NUMBERS.items()}
-        for _, run in table[table["status"] == "ok"].groupby("id", sort=False)
+        for _, run in table.groupby("id", sort=False)
     )
 
 
-def make_claims(name: str, at: dict[str, float], num_test: int) -> list[Claim]:
-    """Returns the claims of a series of runs.
+def make_claims(name: str, at: dict[str, float]) -> list[Claim]:
+    """Returns the claims of a series of runs, by its name ("" for the only one) and settings.
 
-    Args:
-        name: of the series, "" for the only one.
-        at: its settings. Claims on extensions of the paper's network or distribution are
-            exploratory.
-        num_test: test examples of an accuracy.
+    Claims on extensions of the paper's network or distribution are exploratory.
     """
     where, main = f" ({name})" if name else "", not {*EXTENSIONS} & {*at}
-    rise = Claim(
-        item=f"test accuracy at the end minus the start's{where}",
-        statistic=_rise(at, num_test),
-        above=0.0,
-        primary=main,
-    )
-    claims = [
-        Claim(
-            item=item + where,
-            paper=paper,
-            statistic=value(number, **at),
-            conditions=(shown(rise, "the accuracy rises"),),
-            primary=main and number in _PRIMARY,
-            **ends,
-        )
-        for item, number, paper, ends in _STATEMENTS
-    ]
+    last, first = (accuracy(number, unit=1.0, **at) for number in ("last", "first"))
+    item = f"test accuracy at the end minus the start's{where}"
+    rise = Claim(item, minus(last, first), above=0.0, primary=main)
+    stated = {"conditions": (shown(rise, "the accuracy rises"),)}
+    claims = []
+    for item, number, paper, ends in _STATEMENTS:
+        own = stated | {"paper": paper, "primary": main and number in _PRIMARY} | ends
+        claims.append(Claim(item + where, value(number, **at), **own))
     return [*claims, rise]
-
-
-def _rise(at: dict[str, float], num_test: int) -> Statistic:
-    """Returns the statistic of the rise of the accuracy; each seed draws its test examples."""
-
-    def statistic(runs: Runs) -> Sample:
-        ends = runs.where(**at).finished[["first", "last"]].mean().dropna()
-        error = float(np.hypot.reduce([binomial_error(end, num_test) for end in ends] or [0.0]))
-        rise = value("rise", **at)(runs)
-        return rise._replace(error=error, shared=False, count=num_test)
-
-    return statistic
 
 
 # --- tables and figure --------------------------------------------------------------------------
@@ -148,7 +121,7 @@ def _names(table: pd.DataFrame) -> list[str]:
 def _series(table: pd.DataFrame) -> dict[str, tuple[dict[str, float], pd.DataFrame]]:
     """Returns the settings and the rows of each series, by its settings in words."""
     names, found = _names(table), {}
-    if not names or table.empty:
+    if not names:
         return {"": ({}, table)} if len(table) else {}
     for values, rows in table.groupby(names, dropna=False, sort=False):
         # Runs may lack an extension's setting.
@@ -165,17 +138,14 @@ def population(config: Config, table: pd.DataFrame) -> pd.DataFrame:
     One row an evaluation, with the swept settings and the measures; no rows where
     `config.population` is off.
     """
-    if not config.population:
-        return table.iloc[:0]
-    start = typical_start(config.init_scale, config.d)
+    start, rows = typical_start(config.init_scale, config.d), []
     steps = [*range(0, config.steps, config.eval_every), config.steps]
-    rows = []
-    for own, _ in _series(table).values():
+    for own, _ in _series(table).values() if config.population else ():
         rate = own.get("learning_rate", config.learning_rate)
         rates = (rate, rate * bias_rate_ratio(config))
         sigma = noise_std(config.k, own.get("noise_scale", config.noise_scale))
         found = population_trajectory(start, rates, sigma, config.k, steps=steps)
-        rows += [{**own, "status": "ok", **row} for row in found]
+        rows += [own | row for row in found]
     return pd.DataFrame(rows)
 
 
@@ -212,32 +182,25 @@ def _draw(table: pd.DataFrame, on_population: pd.DataFrame) -> Any:
     titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlabel="step", title=title)
-    place = {"loc": "outside lower center", "ncols": 2, "fontsize": "small"}
-    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, **place)
+    legend_below(figure, axes[0], ncols=2, fontsize="small")
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns trajectories, their tables, claims and figure."""
-    results = results.assign(seed=results.get("seed", config.seed))
-    columns = ["id", *_names(results), "seed", "status"]
-    table = files.read_histories(workdir, results, columns)
-    fine, on_population = table[table["status"] == "ok"], population(config, table)
-    tables, extra = [("Course of training", _course(fine))], {"trajectories": table}
+    runs = runs.assign(seed=runs.finished.get("seed", config.seed))
+    table = files.read_histories(workdir, runs.finished, ["id", *_names(runs.finished), "seed"])
+    on_population = population(config, table)
+    tables, extra = [("Course of training", _course(table))], {"trajectories": table}
     if len(on_population):
         tables.append(("On the population loss", _course(on_population)))
         extra["population"] = on_population
-    claims = [
-        claim
-        for name, (at, _) in _series(table).items()
-        for claim in make_claims(name, at, config.num_test)
-    ]
-    runs = Runs.of(SETTINGS.sweep(config), numbers_of(table))
+    series = _series(table).items()
     return Report(
-        title=config.title,
         tables=tables,
-        claims=decide_all(claims, runs),
-        figures={"signal_dynamics": functools.partial(_draw, fine, on_population)},
+        claims=[claim for name, (at, _) in series for claim in make_claims(name, at)],
+        runs=runs._replace(finished=numbers_of(table)).assign(num_test=config.num_test),
+        figures={"signal_dynamics": functools.partial(_draw, table, on_population)},
         extra_tables=extra,
         notes=[_NOTE, _POPULATION_NOTE] if len(on_population) else [_NOTE],
     )

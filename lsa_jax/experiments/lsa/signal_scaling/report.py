@@ -6,6 +6,7 @@ steps that never grow faster than linearly in k, between neighbouring k, over at
 """
 
 import functools
+import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +15,7 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Shaped
 
-from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
-from lsa_jax.reporting.claims import Claim, Condition, decide_all, unless_refuted
+from lsa_jax.reporting.claims import Claim, Condition, unless_refuted
 from lsa_jax.reporting.curves import PALETTE, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -35,14 +35,7 @@ _Numbers = Shaped[np.ndarray | pd.Series, " n"]
 
 
 class PowerLaw(NamedTuple):
-    """quantity = factor k^exponent, by least squares on logarithms.
-
-    Attributes:
-        exponent: the slope.
-        low: lower end of the slope's 95% interval (Student's t); NaN for two points.
-        high: upper end.
-        factor: the quantity at k = 1.
-    """
+    """quantity = factor k^exponent, with the 95 % interval of the exponent; NaN for two points."""
 
     exponent: float
     low: float
@@ -51,10 +44,10 @@ class PowerLaw(NamedTuple):
 
 
 def fit_power_law(k: _Numbers, quantity: _Numbers, tail: float = TAIL) -> PowerLaw | None:
-    """Fits a power law to positive quantities; None for fewer than two different k.
+    """Fits a power law to positive quantities, by least squares on logarithms.
 
-    The standard error counts deviations from a straight line as noise. For an exact quantity it
-    measures how straight the line is.
+    Student's interval counts deviations from a straight line as noise. For an exact quantity it
+    measures how straight the line is. None for fewer than two different k.
     """
     k, quantity = np.asarray(k, float), np.asarray(quantity, float)
     if len(np.unique(k)) < 2 or not (quantity > 0).all():
@@ -71,10 +64,7 @@ def fit_power_law(k: _Numbers, quantity: _Numbers, tail: float = TAIL) -> PowerL
 class Growth(NamedTuple):
     """The exponent between two neighbouring k, of a quantity that is known to within a margin.
 
-    Attributes:
-        values: by seed.
-        below: by how much less their mean may be for that margin.
-        above: by how much more.
+    The mean of `values`, by seed, may be less by `below`, and more by `above`, for that margin.
     """
 
     values: pd.Series
@@ -85,7 +75,7 @@ class Growth(NamedTuple):
         """Returns Student's interval over seeds, widened by the margin; infinite for one seed."""
         mean, seeds, reach = self.values.mean(), len(self.values), np.inf
         if seeds > 1:
-            reach = scipy.stats.t.isf(tail, seeds - 1) * self.values.std() / seeds**0.5
+            reach = scipy.stats.t.isf(tail, seeds - 1) * self.values.sem()
         return mean - reach - self.below, mean + reach + self.above
 
 
@@ -96,7 +86,7 @@ def growths_of(rows: pd.DataFrame, within: float) -> list[Growth]:
     """
     table = rows.pivot(index="seed", columns="k", values="steps_taken")
     found = []
-    for low, high in zip(table.columns, table.columns[1:], strict=False):
+    for low, high in itertools.pairwise(table.columns):
         both, apart = table[[low, high]].dropna(), np.log(high / low)
         late = np.log(both / (both - within).clip(lower=0.0)).mean() / apart
         values = np.log(both[high] / both[low]) / apart
@@ -114,35 +104,38 @@ def course_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_claims(learner: str, noise_scale: float, within: float) -> list[Claim]:
-    """Returns the claims of a learner at a noise scale.
+    """Returns the claims of a learner ("population": the exact flow) at a scale of the noise.
 
-    Args:
-        learner: "sgd", or "population" for the exact flow.
-        noise_scale: multiplies the noise's standard deviation.
-        within: steps between evaluations, to within which steps on minibatches are known.
+    Steps on minibatches are known to `within` those between evaluations.
     """
-    name = name_of(learner, noise_scale)
-    at = {"learner": learner, "noise_scale": noise_scale}
-    reaches, growth = _reaches(at), _growth(at, within)
+    name, at = name_of(learner, noise_scale), {"learner": learner, "noise_scale": noise_scale}
+    exact = learner == "population"
 
-    def unmet(runs: Runs) -> str:
-        count = course_of(runs.where(**at).finished)["k"].nunique()
+    def course(runs: Runs) -> pd.DataFrame:
+        return course_of(runs.where(**at).finished)
+
+    def few(runs: Runs) -> str:
+        count = course(runs)["k"].nunique()
         return "" if count >= LEAST_POINTS else f"{count}"
 
-    enough = Condition(f"{LEAST_POINTS} k or more from k0 on", unmet)
+    def reached(rows: pd.DataFrame) -> pd.Series:
+        return pd.Series({seed: len(course_of(one)) > 0 for seed, one in rows.groupby("seed")})
+
+    enough = Condition(f"{LEAST_POINTS} k or more from k0 on", few)
+    reaches = computed(reached, "steps_taken", exact=exact, **at)
     return [
         Claim(
-            item=f"smallest k from which on the error is reached, {name}",
+            f"smallest k from which on the error is reached, {name}",
+            reaches,
             paper="some k0",
-            statistic=reaches,
             every=True,
             conditions=(unless_refuted(reaches, enough),),
-            ours=lambda runs: f"{course_of(runs.where(**at).finished)['k'].min():g}",
+            ours=lambda runs: f"{course(runs)['k'].min():g}",
         ),
         Claim(
-            item=f"exponent in k of the steps, {name}",
+            f"exponent in k of the steps, {name}",
+            _growth(at, exact, within),
             paper=f"poly(k): at most {LARGEST_EXPONENT:g} between neighbouring k",
-            statistic=growth,
             below=np.nextafter(LARGEST_EXPONENT, np.inf),
             conditions=(enough,),
             primary=noise_scale == 1.0,
@@ -150,23 +143,13 @@ def make_claims(learner: str, noise_scale: float, within: float) -> list[Claim]:
     ]
 
 
-def _reaches(at: dict[str, object]) -> Statistic:
-    """Returns the statistic, by seed, of whether the error is reached from some k on."""
-
-    def holds(rows: pd.DataFrame) -> pd.Series:
-        return pd.Series({seed: len(course_of(one)) > 0 for seed, one in rows.groupby("seed")})
-
-    return computed(holds, "steps_taken", exact=at["learner"] == "population", **at)
-
-
-def _growth(at: dict[str, object], within: float) -> Statistic:
+def _growth(at: dict[str, object], exact: bool, within: float) -> Statistic:
     """Returns the statistic of the largest exponent between neighbouring k.
 
     For minibatches its upper end is the largest of all intervals over seeds, each wider by the
     effect of the steps between evaluations, and its lower end is the largest of intervals as much
     wider as there are to choose from (Bonferroni).
     """
-    exact = at["learner"] == "population"
 
     def growths(rows: pd.DataFrame) -> list[Growth]:
         return growths_of(course_of(rows), 0.0 if exact else within)
@@ -254,24 +237,22 @@ def _draw(done: pd.DataFrame, samples_per_step: int) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns steps and samples for every k, the claims and the figure."""
     del workdir
-    done = results[results["status"] == "ok"].sort_values(["learner", "noise_scale", "k"])
+    by = ["learner", "noise_scale", "k"]
+    done = runs.finished.sort_values(by)
     # Flows have no seed, and take no samples.
     done = done.reindex(columns=done.columns.union(["seed", "samples"], sort=False))
     done = done.assign(reached=done["reached"].astype(bool), seed=done["seed"].fillna(0))
     series = done[["learner", "noise_scale"]].drop_duplicates().itertuples(index=False, name=None)
-    claims = [claim for key in series for claim in make_claims(*key, config.eval_every)]
     # Runs that do not reach the error have no steps to it.
     steps = done[["steps_taken", "samples"]].where(done["reached"])
     shown = done.assign(**steps, reached=1.0 * done["reached"])
     return Report(
-        title=config.title,
-        tables=[
-            ("Steps to the error", table_of_means(shown, ["learner", "noise_scale", "k"], _COLUMNS))
-        ],
-        claims=decide_all(claims, Runs.of(SETTINGS.sweep(config), done)),
+        tables=[("Steps to the error", table_of_means(shown, by, _COLUMNS))],
+        claims=[claim for key in series for claim in make_claims(*key, config.eval_every)],
+        runs=runs._replace(finished=done),
         figures={"signal_scaling": functools.partial(_draw, done, config.batch_size)},
         notes=[_NOTE],
     )

@@ -8,7 +8,7 @@ examples: arXiv 1905.10337, theorems 1 to 3 and corollary 7.1.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -65,11 +65,6 @@ def _series(config: Config, resnet: bool | None = None) -> list[dict[str, str]]:
     ]
 
 
-def _chosen(config: Config) -> dict[str, int]:
-    """Returns the number of searched settings; the least test error over them counts."""
-    return {"chosen": len(config.search.learning_rates) * len(config.search.weight_decays)}
-
-
 def _errors(
     config: Config,
     item: str,
@@ -87,7 +82,12 @@ def _errors(
     """
     best = _chosen(config) if which.endswith("below") else {}
     statistic = decisive(by, which, bound, column=column, **best, **runs)
-    return Claim(item=item, statistic=statistic, **{which.split()[-1]: bound}, **stated)
+    return Claim(item, statistic, **{which.split()[-1]: bound}, **stated)
+
+
+def _chosen(config: Config) -> dict[str, int]:
+    """Returns the number of searched settings; the least test error over them counts."""
+    return {"chosen": len(config.search.learning_rates) * len(config.search.weight_decays)}
 
 
 def _learns(
@@ -95,18 +95,18 @@ def _learns(
 ) -> Claim:
     """Returns the claim that less than half of G(F) is left, at the best m or at all."""
     bound = LEARNED * threshold(config)
-    stated |= {"paper": f"learns: below k alpha^2 / 2 = {bound:g}"}
-    return _errors(config, f"error {item}", which, bound, runs, **stated)
+    paper = f"learns: below k alpha^2 / 2 = {bound:g}"
+    return _errors(config, f"error {item}", which, bound, runs, paper=paper, **stated)
 
 
 def _fails(
     config: Config, item: str, runs: Mapping[str, Any], learn: Sequence[Claim], **stated: Any
 ) -> Claim:
     """Returns the claim that nothing of G(F) is learned, where some claim of learning is shown."""
-    bound = threshold(config)
-    stated |= {"paper": f"does not learn: above k alpha^2 = {bound:g}"}
-    stated |= {"conditions": (_learned(learn),)}
-    return _errors(config, f"error at the best m, {item}", "all above", bound, runs, **stated)
+    bound, item = threshold(config), f"error at the best m, {item}"
+    stated["paper"] = f"does not learn: above k alpha^2 = {bound:g}"
+    stated["conditions"] = (_learned(learn),)
+    return _errors(config, item, "all above", bound, runs, **stated)
 
 
 def _learned(claims: Sequence[Claim]) -> Condition:
@@ -152,11 +152,13 @@ def beta_claims(config: Config) -> list[Claim]:
     """Figure 3: G(F) is learned where beta is above alpha, and not below."""
     claims, betas = [], config.sweep.beta
     for size, series in product(config.sweep.num_train or (config.num_train,), _series(config)):
-        at = {b: f"N = {size:,}, beta = {b:g}" for b in betas}
-        runs = {b: series | {"num_train": size, "beta": b} for b in betas}
-        above, below = ([b for b in betas if sign * (b - config.alpha) > 0] for sign in (1, -1))
-        learn = [_learns(config, f"at the best m, {at[b]}", runs[b]) for b in above]
-        claims += learn + [_fails(config, at[b], runs[b], learn) for b in below]
+        at = {
+            b: (f"N = {size:,}, beta = {b:g}", series | {"num_train": size, "beta": b})
+            for b in betas
+        }
+        above, below = ([at[b] for b in betas if sign * (b - config.alpha) > 0] for sign in (1, -1))
+        learn = [_learns(config, f"at the best m, {words}", runs) for words, runs in above]
+        claims += learn + [_fails(config, *one, learn) for one in below]
     return claims
 
 
@@ -189,22 +191,18 @@ def epoch_claims(config: Config) -> list[Claim]:
             return of_seeds(every.where(**runs), "composite_error", lambda n: 2 / n**0.5)
 
         item = f"share of the composite signal missed at the end, {series_name(**runs)}"
-        return Claim(item=item, statistic=statistic, **stated)
+        return Claim(item, statistic, **stated)
 
     resnets, others = _series(config, resnet=True), _series(config, resnet=False)
     learns = _learned([missed(runs, below=LEARNED) for runs in resnets])
-    between = {"paper": "above 0: base before composite (section 3)", "above": 0.0, "digits": 1}
     item = "epochs from half of the base to half of the composite signal, "
     stated = {"paper": f"above {LEARNED:g}: not learned", "above": LEARNED}
-    return [
-        Claim(
-            item=item + series_name(**runs),
-            statistic=_epochs_between(runs, config.watch_every),
-            conditions=(learns,),
-            **between,
-        )
-        for runs in resnets
-    ] + [missed(runs, conditions=(learns,), **stated) for runs in others]
+    between = {"paper": "above 0: base before composite (section 3)", "above": 0.0, "digits": 1}
+    claims = []
+    for runs in resnets:
+        epochs = _epochs_between(runs, config.watch_every)
+        claims.append(Claim(item + series_name(**runs), epochs, conditions=(learns,), **between))
+    return claims + [missed(runs, conditions=(learns,), **stated) for runs in others]
 
 
 def _epochs_between(runs: Mapping[str, str], watch_every: int) -> Statistic:
@@ -231,10 +229,6 @@ def sample_claims(config: Config) -> list[Claim]:
     return claims
 
 
-def _up_to(most: float) -> Callable[[float], bool]:
-    return lambda number: number <= most
-
-
 def _without(runs: Runs, n: float) -> str:
     """Names the learners that were not run with some N; "" where all were."""
     groups = runs.finished.groupby(_CELL[:3], dropna=False)["num_train"]
@@ -245,7 +239,6 @@ def _fewer(config: Config, task: Mapping[str, int], primary: bool) -> Claim:
     """Claims that kernels are above half of k alpha^2 up to the least N of the ResNet."""
     bound, best = LEARNED * threshold({**task, "alpha": config.alpha}), _chosen(config)
     nets, kernels = task | {"learner": NETWORK_LEARNERS}, task | {"learner": KERNELS}
-    learns = _errors(config, "", "one below", bound, nets, _CELL)
 
     def least_n(runs: Runs, **options: Any) -> float:
         cells = by_cell(runs, _CELL, **options).items()
@@ -256,26 +249,25 @@ def _fewer(config: Config, task: Mapping[str, int], primary: bool) -> Claim:
         return least_n(runs.where(**nets), best=True, **best)
 
     def of_kernels(runs: Runs) -> Sample:
-        most = _up_to(of_nets(runs))
-        return decisive(_CELL, "all above", bound, num_train=most, **kernels)(runs)
+        most = of_nets(runs)
+        return decisive(_CELL, "all above", bound, num_train=lambda n: n <= most, **kernels)(runs)
 
     def in_words(runs: Runs) -> str:
         words = f"{of_nets(runs):,} / {least_n(runs.where(**kernels)):,}".replace("inf", "at no N")
         return f"{words}; kernels have {math.exp(of_kernels(runs).values.mean()):.3g}"
 
-    def lacking(runs: Runs) -> str:
-        return _without(runs.where(**kernels), of_nets(runs))
-
+    learns = _errors(config, "", "one below", bound, nets, _CELL)
+    every = Condition(
+        "all kernels were run with that N",
+        lambda runs: _without(runs.where(**kernels), of_nets(runs)),
+    )
     return Claim(
-        item="least N with less than half of k alpha^2 left, ResNet / kernels, "
+        "least N with less than half of k alpha^2 left, ResNet / kernels, "
         "d = {d:g}, degrees {base_degree:g} x {composite_degree:g}".format(**task),
-        statistic=of_kernels,
+        of_kernels,
         paper=f"kernels' error above {bound:g} at the N of the ResNet (theorems 1 and 2)",
         above=bound,
-        conditions=(
-            shown(learns, "the ResNet gets there"),
-            Condition("all kernels were run with that N", lacking),
-        ),
+        conditions=(shown(learns, "the ResNet gets there"), every),
         primary=primary,
         ours=in_words,
     )
@@ -288,32 +280,36 @@ def _theorem_claims(config: Config, task: Mapping[str, int]) -> list[Claim]:
     all weights: with fewer examples than features, learned features depend on the examples.
     """
     most, risk = most_samples(task["d"], task["outputs"]), RISK * config.alpha**2
-    where, bound = f"linear F, d = {task['d']:g}, degree {task['outputs']:g}", "alpha^2 / 16"
+    where = f"linear F, d = {task['d']:g}, degree {task['outputs']:g}"
     fixed = tuple(name for name in KERNELS if name != _FEATURES)
-    nets = {"learner": NETWORK_LEARNERS, "num_train": _up_to(most), **task}
-    kernels = {"learner": fixed, "num_train": _up_to(most), **task}
-    features = {"learner": _FEATURES, "width": _up_to(most), **task}
+    few = {"num_train": lambda n: n <= most, **task}
+    kernels, features = {"learner": fixed, **few}, {"learner": _FEATURES, **task}
+    features["width"] = lambda m: m <= most
 
     def fewer(runs: Runs) -> str:
         rows = runs.where(**features).finished
         return "" if ((rows["width"] == most) & (rows["num_train"] >= most)).any() else "fewer"
 
-    def least(which: str, of: str, runs: Mapping[str, Any], words: str, *known: Condition) -> Claim:
-        item = f"least error of {of}, {where}"
-        paper = f"{which.split()[-1]} {bound} = {risk:.2g} with {words}"
-        return _errors(config, item, which, risk, runs, _CELL, paper=paper, conditions=known)
+    def least(of: str, which: str, runs: Mapping[str, Any], words: str, *known: Condition) -> Claim:
+        paper = f"{which.split()[-1]} alpha^2 / 16 = {risk:.2g} with {words}"
+        stated = {"paper": paper, "conditions": known}
+        return _errors(config, f"least error of {of}, {where}", which, risk, runs, _CELL, **stated)
 
-    network = least("one below", "the ResNet", nets, f"N to {most:,} (corollary 7.1)")
+    nets, up_to = {"learner": NETWORK_LEARNERS, **few}, f"N to {most:,}"
+    network = least("the ResNet", "one below", nets, f"{up_to} (corollary 7.1)")
+    known, of_features = shown(network, "the ResNet is below"), f"{most:,} features"
     to_most = Condition(
         f"all have N = {most:,}", lambda runs: _without(runs.where(**kernels), most)
     )
-    enough = Condition(f"{most:,} features were run, with as many examples", fewer)
-    known, words = shown(network, "the ResNet is below"), f"{most:,} features (theorem 3)"
+    enough = Condition(f"{of_features} were run, with as many examples", fewer)
+    # fmt: off
     return [
-        least("all above", "a kernel", kernels, f"N to {most:,} (theorem 2)", known, to_most),
-        least("all above", "regression on features", features, words, known, enough),
+        least("a kernel", "all above", kernels, f"{up_to} (theorem 2)", known, to_most),
+        least("regression on features", "all above", features, f"{of_features} (theorem 3)",
+              known, enough),
         network,
     ]
+    # fmt: on
 
 
 CLAIMS = {

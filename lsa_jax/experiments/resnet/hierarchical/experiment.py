@@ -231,5 +231,6 @@ EXPERIMENT = Experiment(
     # The seeds of a search share its programs; exact kernels run alone.
     varying=lambda config: ("seed",) if config.learner in SEARCHED else (),
     columns=_columns,
+    fresh=lambda config: True,
     report_version=2,
 )

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, series_name
-from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS, TASK
-from lsa_jax.reporting import files, outcomes
-from lsa_jax.reporting.claims import decide_all
+from lsa_jax.experiments.resnet.hierarchical.settings import TASK
+from lsa_jax.reporting import files
 from lsa_jax.reporting.curves import PALETTE, draw_series, mark_logarithmic, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -124,23 +123,18 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     ]
 
 
-def runs_of(
-    config: ml_collections.ConfigDict,
-    results: pd.DataFrame,
-    kept: dict[str, outcomes.Outcomes] | None = None,
-) -> Runs:
-    """Returns the runs with the columns of the claims; each seed has its own test set."""
-    whole = results.reindex(columns=list(dict.fromkeys([*results, "width", "test_error"])))
-    exact = whole["learner"] == "ntk_exact"
-    whole = whole.assign(
+def runs_of(config: ml_collections.ConfigDict, runs: Runs) -> Runs:
+    """Returns the runs with the columns of the claims."""
+    rows, planned = runs.finished, runs.planned
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows, "width", "test_error"])))
+    if "d" in planned:  # a task of three numbers has all outputs
+        every = planned["d"] // planned["base_degree"]
+        planned = planned.assign(outputs=planned.get("outputs", every).fillna(every))
+    exact = rows["learner"] == "ntk_exact"
+    return runs._replace(planned=planned, finished=rows).assign(
         num_test=np.where(exact, config.num_exact_test, config.num_test),
-        error_over_alpha4=whole["test_error"] / whole["alpha"] ** 4,
+        error_over_alpha4=rows["test_error"] / rows["alpha"] ** 4,
     )
-    points = [  # a task of three numbers has all outputs
-        {"outputs": point["d"] // point["base_degree"]} | point if "d" in point else point
-        for point in SETTINGS.sweep(config)
-    ]
-    return Runs.of(points, whole, kept, fresh=True)
 
 
 def _tables(question: str, fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -157,19 +151,18 @@ def _tables(question: str, fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]
     return tables
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: ml_collections.ConfigDict, runs: Runs, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep, by its question."""
-    question = config.question
-    runs = runs_of(config, results, outcomes.read(workdir, results["id"]))
+    question, runs = config.question, runs_of(config, runs)
     fine = runs.finished.assign(series=_series_column(runs.finished, question))
     curves = files.read_histories(workdir, fine, ["id", "series", "seed"])
     draw = functools.partial(_draw_epochs, curves)
     if question != "epochs":
         draw = functools.partial(_draw, fine, *_AXES[question])
     return Report(
-        title=config.title,
         tables=_tables(question, fine),
-        claims=decide_all(CLAIMS[question](config), runs),
+        claims=CLAIMS[question](config),
+        runs=runs,
         figures={"hierarchical": draw},
         extra_tables={"curves": curves},
         notes=_notes(config),

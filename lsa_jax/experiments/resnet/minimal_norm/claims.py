@@ -8,7 +8,8 @@ import pandas as pd
 
 from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import computed
 
 # Networks made by hand: |W*|_F / sqrt(d), and the paper's bound on their error.
 HAND_MADE: tuple[tuple[float, float], ...] = ((9.7, 0.12), (12.5, 0.037), (13.8, 0.011))
@@ -26,8 +27,8 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     """Returns the claims: errors by hand; no seed of SGD finds a small error or norm."""
     by_hand = [
         Claim(
-            item=f"error by hand, |W*|_F / sqrt(d) = {norm:g} to within 5 %",
-            statistic=_error_by_hand(norm),
+            f"error by hand, |W*|_F / sqrt(d) = {norm:g} to within 5 %",
+            _error_by_hand(norm),
             paper=f"at most {error:g}",
             below=error,
             digits=6,
@@ -42,36 +43,43 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     ]
     made = shown(by_hand[0], f"a network of norm {norm:g} is made by hand")
     small_norm = f"least |W|_F / sqrt(d) by SGD with training error at most {error:g}"
-    return by_hand + [
-        Claim(
-            item=item,
-            statistic=(above := _never_below(column, bound)),
-            paper=f"above {bound:g} in every seed",
-            every=True,
-            conditions=tuple(unless_refuted(above, one) for one in searched + more),
-            primary=bound == GENERALISES,
-            ours=lambda runs, column=column: _in_words(_least(runs, column)),
-        )
-        for item, column, bound, more in (
-            ("best test error by SGD", "test_error", best, []),
-            ("best test error by SGD, as of no small norm", "test_error", GENERALISES, []),
-            (small_norm, "fitted_norm", FAR * norm, [made]),
-        )
-        if bound
+    never = [
+        ("best test error by SGD", "test_error", best, searched),
+        ("best test error by SGD, as of no small norm", "test_error", GENERALISES, searched),
+        (small_norm, "fitted_norm", FAR * norm, [*searched, made]),
     ]
+    return by_hand + [_never_below(*one) for one in never if one[2]]
+
+
+def _never_below(item: str, column: str, bound: float, conditions: list[Condition]) -> Claim:
+    """Returns the claim that no seed's search finds less than a bound.
+
+    It holds as well where no candidate fits, which is a condition.
+    """
+
+    def holds(rows: pd.DataFrame) -> pd.Series:
+        return 1.0 - (rows.groupby("seed")[column].min() <= bound)
+
+    above = computed(holds, "test_error", examples="num_test", part="search")
+    return Claim(
+        item,
+        above,
+        paper=f"above {bound:g} in every seed",
+        every=True,
+        conditions=tuple(unless_refuted(above, one) for one in conditions),
+        primary=bound == GENERALISES,
+        ours=lambda runs: _in_words(_least(runs, column)),
+    )
 
 
 def _error_by_hand(norm: float) -> Statistic:
     """Returns the least error by hand for a norm: over all inputs, so exact."""
 
-    def statistic(runs: Runs) -> Sample:
-        own = runs.where(part="construction")
-        near = own.finished["relative_norm"].between(norm / NEAR, norm * NEAR)
-        errors = own.finished.loc[near, "test_error"].astype(float).nsmallest(1)
-        lost = own.lost("test_error") or ("" if len(errors) else "none of that norm")
-        return Sample(errors, exact=True, lost=lost)
+    def least(rows: pd.DataFrame) -> pd.Series:
+        near = rows["relative_norm"].between(norm / NEAR, norm * NEAR)
+        return rows.loc[near, "test_error"].nsmallest(1)
 
-    return statistic
+    return computed(least, "test_error", exact=True, part="construction")
 
 
 def _least(runs: Runs, column: str) -> pd.Series:
@@ -81,18 +89,6 @@ def _least(runs: Runs, column: str) -> pd.Series:
 
 def _in_words(values: pd.Series) -> str:
     return f"{values.min():.4g} at least" if values.notna().any() else "no such run"
-
-
-def _never_below(column: str, bound: float) -> Statistic:
-    """Returns, by seed, 1 where no search finds less than a bound, and 0 where one does."""
-
-    def statistic(runs: Runs) -> Sample:
-        own, found = runs.where(part="search"), _least(runs, column)
-        count = int(own.finished["num_test"].min()) if len(found) else None
-        values = 1.0 - (found <= bound)  # 1 as well where no candidate fits, which is a condition
-        return Sample(values, count=count, lost=own.lost("test_error"), equal=own.equal_seeds())
-
-    return statistic
 
 
 def _unfitted(runs: Runs) -> str:

@@ -8,12 +8,14 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.resnet.minimal_norm.claims import HAND_MADE, make_claims
-from lsa_jax.experiments.resnet.minimal_norm.settings import SETTINGS
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
+
+# Results that a sweep of one part lacks, and columns of the searches' candidates.
+_NUMBERS = ["part", "seed", "relative_norm", "test_error"]
+_OF_SGD = ["width", "learning_rate", "weight_decay", "train_error", "test_error", "relative_norm"]
 
 
 def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -40,20 +42,16 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: ml_collections.ConfigDict, runs: Runs, workdir: Path) -> Report:
     """Returns norms and errors of both kinds, the claims and the figure."""
-    columns = ["part", "seed", "relative_norm", "test_error"]
-    whole = results.reindex(columns=list(dict.fromkeys([*results, *columns])))
-    fine = whole[whole["status"] == "ok"]
+    fine = runs.finished.reindex(columns=list(dict.fromkeys([*runs.finished, *_NUMBERS])))
     hand, searches = (fine[fine["part"] == part] for part in ("construction", "search"))
-    columns = ["width", "learning_rate", "weight_decay", "train_error", "test_error"]
-    columns += ["relative_norm"]
-    runs = files.read_histories(workdir, searches, ["id", "width", "seed"])
-    runs = runs.reindex(columns=list(dict.fromkeys([*runs, *columns])))
+    candidates = files.read_histories(workdir, searches, ["id", "width", "seed"])
+    candidates = candidates.reindex(columns=list(dict.fromkeys([*candidates, *_OF_SGD])))
     # The least norm of each search's candidates that fit as well as a network made by hand.
-    fitted = runs[runs["train_error"] <= HAND_MADE[0][1]].groupby("id")["relative_norm"].min()
-    claimed = whole.assign(num_test=config.num_test, fitted_norm=whole["id"].map(fitted))
-    best = runs.sort_values(["width", "test_error"]).groupby("width").head(3)
+    fits = candidates[candidates["train_error"] <= HAND_MADE[0][1]]
+    fitted = fine["id"].map(fits.groupby("id")["relative_norm"].min())
+    best = candidates.sort_values(["width", "test_error"]).groupby("width").head(3)
     note = (
         f"d = {config.d}, N = {config.num_train}; relative_norm is |W|_F / sqrt(d), and an error "
         "the mean of (F - y)^2: of networks made by hand over all inputs, of those by SGD on "
@@ -62,13 +60,13 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         "squared error."
     )
     return Report(
-        title=config.title,
         tables=[
             ("Made by hand", hand.filter(["width", "penalty", "relative_norm", "test_error"])),
-            ("Best by SGD in test error", best[columns]),
+            ("Best by SGD in test error", best[_OF_SGD]),
         ],
-        claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), claimed)),
-        figures={"minimal_norm": functools.partial(_draw, config.d, hand, runs)},
-        extra_tables={"candidates": runs},
+        claims=make_claims(config),
+        runs=runs._replace(finished=fine).assign(num_test=config.num_test, fitted_norm=fitted),
+        figures={"minimal_norm": functools.partial(_draw, config.d, hand, candidates)},
+        extra_tables={"candidates": candidates},
         notes=[note],
     )

@@ -26,17 +26,21 @@ NTK in the same steps, which is not yet beta.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich.learning_rates.experiment import best_rate, curve
-from lsa_jax.reporting.claims import Claim, Condition, enough
-from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
-from lsa_jax.reporting.statistics import jackknife, value
+from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
+    at_an_end,
+    best_rate,
+    curve,
+    of_curves,
+)
+from lsa_jax.reporting.claims import Claim, enough, in_all
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import computed, jackknife, over, slope, value
 from lsa_jax.sweep.fields import Config
 
 SLOPE_MARGIN = 0.2  # of log best rate against log alpha
@@ -58,26 +62,8 @@ def _agrees(
     item: str, statistic: Statistic, law: float, margin: float, seed_sd: float, **fields: Any
 ) -> Claim:
     """Returns the claim that a statistic is within a margin of the law's number."""
-    return Claim(
-        item=f"{item}, within {margin:g}",
-        statistic=statistic,
-        paper=law,
-        within=margin,
-        seed_sd=seed_sd,
-        **fields,
-    )
-
-
-def _all(
-    words: str, column: str, holds: Callable[[pd.Series], pd.Series], **at: object
-) -> Condition:
-    """Returns the condition that a column's numbers hold in all runs with these settings."""
-
-    def unmet(runs: Runs) -> str:
-        found = runs.where(**at).finished[column]
-        return "" if (good := holds(found)).all() else f"not in {(~good).sum()} of {len(good)} runs"
-
-    return Condition(words, unmet)
+    agreement = {"paper": law, "within": margin, "seed_sd": seed_sd}
+    return Claim(f"{item}, within {margin:g}", statistic, **agreement, **fields)
 
 
 # --- the best rate ------------------------------------------------------------------------------
@@ -86,60 +72,48 @@ def _all(
 def rate_slope(depth: int, scales: Sequence[float]) -> Statistic:
     """Returns the slope of log best rate against log alpha, by jackknife over seeds."""
 
-    def statistic(runs: Runs) -> Sample:
-        own = runs.where(depth=depth, output_scale=tuple(scales))
-        curves = [curve(own.finished, output_scale=scale) for scale in scales]
+    def slopes(rows: pd.DataFrame) -> pd.Series:
+        curves = [curve(rows, output_scale=scale) for scale in scales]
         seeds = sorted(set.intersection(*(set(one.index) for one in curves)))
 
         def of_seeds(kept: list[int]) -> float:
             best = [best_rate(one.loc[kept]) for one in curves]
             return np.polyfit(np.log2(scales), best, 1)[0] if np.isfinite(best).all() else np.nan
 
-        found = jackknife(seeds, of_seeds) if len(scales) > 1 else []
-        # A loss that is not finite is an outcome of a rate that is too large.
-        ran = own._replace(finished=own.finished.assign(ran=1.0))
-        return Sample(pd.Series(found, seeds[: len(found)], dtype=float), lost=ran.lost("ran"))
+        return pd.Series(jackknife(seeds, of_seeds), seeds)
 
-    return statistic
+    # A loss that is not finite is an outcome of a rate that is too large: runs need to finish.
+    return computed(slopes, None, depth=depth, output_scale=tuple(scales))
 
 
 def _rate_claims(config: Config) -> list[Claim]:
     scales = sorted(config.sweep.output_scale)
     rich = [scale for scale in scales if scale * np.sqrt(config.width) <= 1]
     lazy = [scale for scale in scales if scale >= 1]
-    claims = []
-    for depth in config.sweep.depth:
-        for words, own, law in (("lazy", lazy, 0.0), ("rich", rich, 2 - 2 / depth)):
-            if len(own) < 2:
-                continue
-            at = {"depth": depth, "output_scale": tuple(own)}
-            where = f"{own[0]:.3g} to {own[-1]:.3g}, {depth} layers"
-            conditions = (
-                enough("output_scale", 3, "three output scales", **at),
-                Condition("the best rates lie within the swept ones", _each(_at_an_end, at)),
-                Condition("the networks learn", _each(_learns_nothing, at)),
-            )
-            item = f"slope of log best rate against log alpha, {words}, alpha {where}"
-            of_best = rate_slope(depth, own)
-            more = {"conditions": conditions, "digits": 2}
-            claims.append(_agrees(item, of_best, law, SLOPE_MARGIN, 0.1, **more))
-    return claims
+    return [
+        _rate_claim(words, depth, own, law)
+        for depth in config.sweep.depth
+        for words, own, law in (("lazy", lazy, 0.0), ("rich", rich, 2 - 2 / depth))
+        if len(own) > 1
+    ]
 
 
-def _each(unmet: Callable[[pd.DataFrame], str], at: dict[str, object]) -> Callable[[Runs], str]:
-    """Returns a condition on the runs from one on the curve of an output scale."""
-
-    def of_runs(runs: Runs) -> str:
-        for scale, own in runs.where(**at).finished.groupby("output_scale"):
-            if found := unmet(curve(own)):
-                return f"alpha {scale:.3g} {found}"
-        return ""
-
-    return of_runs
-
-
-def _at_an_end(own: pd.DataFrame) -> str:
-    return "is best at an end" if best_rate(own) in (own.columns.min(), own.columns.max()) else ""
+def _rate_claim(words: str, depth: int, scales: Sequence[float], law: float) -> Claim:
+    at, each = {"depth": depth, "output_scale": tuple(scales)}, ("output_scale", "alpha {:.3g}")
+    where = f"alpha {scales[0]:.3g} to {scales[-1]:.3g}, {depth} layers"
+    return _agrees(
+        f"slope of log best rate against log alpha, {words}, {where}",
+        rate_slope(depth, scales),
+        law,
+        SLOPE_MARGIN,
+        seed_sd=0.1,
+        conditions=(
+            enough("output_scale", 3, "three output scales", **at),
+            of_curves("the best rates lie within the swept ones", at_an_end, *each, **at),
+            of_curves("the networks learn", _learns_nothing, *each, **at),
+        ),
+        digits=2,
+    )
 
 
 def _learns_nothing(own: pd.DataFrame) -> str:
@@ -152,15 +126,8 @@ def _learns_nothing(own: pd.DataFrame) -> str:
 
 def delay_slope(scales: Sequence[float]) -> Statistic:
     """Returns the slope by seed of the delay, log2 of a ratio of steps, against log2 alpha."""
-
-    def statistic(runs: Runs) -> Sample:
-        own, found = runs.where(output_scale=tuple(scales)), {}
-        for seed, rows in own.finished.dropna(subset=["delay"]).groupby("seed"):
-            if rows["output_scale"].nunique() == len(scales) > 1:
-                found[seed] = np.polyfit(np.log2(rows["output_scale"]), rows["delay"], 1)[0]
-        return Sample(pd.Series(found, dtype=float), lost=own.lost("delay"))
-
-    return statistic
+    of_ratio = slope("delay", "output_scale", output_scale=tuple(scales))
+    return lambda runs: of_ratio(runs.assign(delay=2 ** runs.finished["delay"]))
 
 
 def _grokking_claims(config: Config) -> list[Claim]:
@@ -168,48 +135,46 @@ def _grokking_claims(config: Config) -> list[Claim]:
     if not scales:
         return []
     low, high = ({"output_scale": scale} for scale in (scales[0], scales[-1]))
-    falls = _all("the test loss falls", "test_falls", lambda fallen: fallen == 1, **high)
-    fits = _all(
-        "the training loss falls", "train_loss", lambda loss: loss < LEVEL, output_scale=lazy
+    falls = in_all("the test loss falls", lambda rows: rows["test_falls"] == 1, **high)
+    fits = in_all(
+        "the training loss falls", lambda rows: rows["train_loss"] < LEVEL, output_scale=lazy
     )
-    where = f"at alpha {scales[-1]:g}"
-    measured = [
-        Claim(
-            item=f"{words} {where}, {name} loss",
-            statistic=value(f"{column}_{part}", **high),
-            digits=6,
-        )
-        for column, words in (
-            ("linearization_gap", "part of the change that the linearisation misses"),
-            ("kernel_distance", "distance of the kernel"),
-        )
-        for part, name in (("train", "fall of the training"), ("test", "fall of the test"))
-    ]
     return [
         Claim(
-            item="slope of log2 (step of the test loss's fall / that of the training loss's) "
+            "slope of log2 (step of the test loss's fall / that of the training loss's) "
             f"against log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}",
-            statistic=delay_slope(scales),
+            delay_slope(scales),
             above=0.0,
             conditions=(enough("output_scale", 4, "four output scales"),),
         ),
         Claim(
-            item=f"test loss at the end at alpha {lazy:g}, which lazy training leaves high",
-            statistic=value("test_loss", output_scale=lazy),
+            f"test loss at the end at alpha {lazy:g}, which lazy training leaves high",
+            value("test_loss", output_scale=lazy),
             above=LEVEL,
             conditions=(fits, falls),
         ),
         *(
             Claim(
-                item="share of the kernel's movement until the test loss falls that is after the "
+                "share of the kernel's movement until the test loss falls that is after the "
                 f"training loss has fallen, alpha {at['output_scale']:g}",
-                statistic=value("kernel_between", **at),
+                value("kernel_between", **at),
                 above=BETWEEN,
                 conditions=(falls,),
             )
             for at in (low, high)
         ),
-        *measured,
+        *(
+            Claim(
+                f"{words} at alpha {scales[-1]:g}, fall of the {name} loss",
+                value(f"{column}_{part}", **high),
+                digits=6,
+            )
+            for column, words in (
+                ("linearization_gap", "part of the change that the linearisation misses"),
+                ("kernel_distance", "distance of the kernel"),
+            )
+            for part, name in (("train", "training"), ("test", "test"))
+        ),
     ]
 
 
@@ -222,7 +187,9 @@ def _sharpness_claims(config: Config) -> list[Claim]:
     for rate in config.sweep.learning_rate:
         at = {"output_scale": rich, "learning_rate": rate}
         item = f"sharpness over 2 / rate, mean of the last half, alpha {rich:g}, rate {rate:g}"
-        starts = _all("it starts below the edge", "start_ratio", lambda r: r < BELOW_EDGE, **at)
+        starts = in_all(
+            "it starts below the edge", lambda rows: rows["start_ratio"] < BELOW_EDGE, **at
+        )
         ratio = value("edge_ratio", **at)
         claims.append(_agrees(item, ratio, 1.0, EDGE_MARGIN, 0.03, conditions=(starts,)))
     if lazy > rich:
@@ -230,17 +197,6 @@ def _sharpness_claims(config: Config) -> list[Claim]:
         steady = value("sharpening", output_scale=lazy)
         claims.append(_agrees(item, steady, 1.0, STEADY_MARGIN, 0.03))
     return claims
-
-
-def _over(first: Statistic, second: Statistic) -> Statistic:
-    """Returns the ratio of two statistics without test examples, paired by seed."""
-
-    def statistic(runs: Runs) -> Sample:
-        one, other = first(runs), second(runs)
-        ratio = (one.values / other.values).dropna()
-        return one._replace(values=ratio, lost=one.lost or other.lost)
-
-    return statistic
 
 
 def _scaling_claims(config: Config) -> list[Claim]:
@@ -254,7 +210,7 @@ def _scaling_claims(config: Config) -> list[Claim]:
                 f"power of the loss in steps at alpha {scale:g} over that of the infinite NTK, "
                 f"beta {beta:g}, {phases} phases"
             )
-            ratio = _over(value("exponent", output_scale=scale, **at), kernel)
+            ratio = over(value("exponent", output_scale=scale, **at), kernel)
             claims.append(_agrees(item, ratio, law, EXPONENT_MARGIN, 0.1, digits=2))
     return claims
 

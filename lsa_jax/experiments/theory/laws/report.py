@@ -1,18 +1,15 @@
 """The report on a law: a table, claims and a figure."""
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.learning_rates.experiment import best_rates, curve, wide_table
 from lsa_jax.experiments.theory.laws.claims import FROM, LEVEL, make_claims
-from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -28,18 +25,67 @@ _SWEPT = {
 }
 
 
-class _Layout(NamedTuple):
-    """The table and the figure of a law.
+# By law: the heading of the table, and columns of results with their headings.
+_TABLES = {
+    "grokking": (
+        f"Steps at which losses fall below {LEVEL:g} of a guess's",
+        {
+            "train_step": "step, training loss",
+            "test_step": "step, test loss",
+            "delay": "delay, log2",
+            "kernel_between": "kernel's share between",
+            "train_loss": "training loss at the end",
+            "test_loss": "test loss at the end",
+        },
+    ),
+    "sharpness": (
+        "Sharpness along training",
+        {
+            "start_ratio": "sharpness / (2 / rate), start",
+            "edge_ratio": "the same, last half",
+            "sharpening": "last half / start",
+            "train_loss": "training loss at the end",
+        },
+    ),
+    "scaling": (
+        f"Powers of 1 / step with which losses fall, from {FROM:g} of the steps on",
+        {
+            "exponent": "power of the loss",
+            "kernel_exponent": "of the infinite NTK, at this rate",
+            "train_loss": "training loss at the end",
+            "test_loss": "test loss at the end",
+        },
+    ),
+}
 
-    Attributes:
-        heading: of the table.
-        columns: of results, each with its heading; none for best rates.
-        draw: `(config, results, evaluations) -> figure`.
-    """
 
-    heading: str
-    columns: dict[str, str]
-    draw: Callable[[Config, pd.DataFrame, pd.DataFrame], Any]
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
+    """Returns the law's table, claims and figure."""
+    table = runs.finished
+    if "train_loss" not in table:
+        return Report(notes=["All runs left the finite numbers."])
+    if config.law == "rate":
+        heading = "log2 of the rate with the least training loss, ± its standard error"
+        best = best_rates(table, ("output_scale", "depth"))
+        shown = wide_table(best, "output_scale", "depth", "{} layers")
+        draw = functools.partial(_draw_rates, config.width, table)
+    else:
+        heading, columns = _TABLES[config.law]
+        swept = {name: heading for name, heading in _SWEPT.items() if name in table}
+        shown = table_of_means(table.rename(columns=swept), list(swept.values()), columns)
+        histories = files.read_histories(workdir, table, ["id", *swept])
+        own = (table, histories) if config.law == "grokking" else (histories,)
+        draw = functools.partial(_DRAWN[config.law], *own)
+    return Report(
+        tables=[(heading, shown)],
+        claims=make_claims(config),
+        figures={config.law: draw},
+        notes=[
+            f"{table['seed'].nunique()} seed(s), {config.steps} steps on {config.num_train} "
+            f"examples; {int(table['diverged'].sum())} of {len(table)} runs left the finite "
+            "numbers. Losses are over that of the output 0."
+        ],
+    )
 
 
 # --- figures ------------------------------------------------------------------------------------
@@ -55,9 +101,8 @@ def _draw_each(
     )
 
 
-def _draw_rates(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
+def _draw_rates(width: int, table: pd.DataFrame) -> Any:
     """Draws losses against the rate, a panel a depth, and the best rates against alpha."""
-    del histories
     from matplotlib import colormaps
 
     depths, scales = sorted(table["depth"].unique()), sorted(table["output_scale"].unique())
@@ -78,7 +123,7 @@ def _draw_rates(config: Config, table: pd.DataFrame, histories: pd.DataFrame) ->
         style = {"color": color, "marker": "o", "linestyle": "", "label": f"{depth} layers"}
         x, y = own["output_scale"].to_numpy(), own["octaves"].to_numpy()
         axes[-1].errorbar(x, y, yerr=own["error"], **style)
-        rich = x * np.sqrt(config.width) <= 1
+        rich = x * np.sqrt(width) <= 1
         if rich.any():  # the law's slope through the mean of the rich ones
             slope, places = 2 - 2 / depth, np.log2(x[rich])
             axes[-1].plot(x[rich], y[rich].mean() + slope * (places - places.mean()), color=color)
@@ -88,25 +133,24 @@ def _draw_rates(config: Config, table: pd.DataFrame, histories: pd.DataFrame) ->
     return figure
 
 
-def _draw_grokking(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
+def _draw_grokking(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
     """Draws losses and the kernel's distance along training, and the delay against alpha.
 
     At the smallest, a middle and the largest alpha; the kernel of the last moves by rounding alone.
     """
-    del config
     every = sorted(table["output_scale"].unique())
     scales = sorted({every[0], every[len(every) // 2], every[-1]})
     figure, (axes,) = subplots(1, len(scales) + 1, 3.6, 3.3)
+    lines = {"train_loss": "training loss", "test_loss": "test loss"}
+    lines["moved"] = "kernel's distance / its last"
     for axis, scale in zip(axes, scales, strict=False):
         own = histories[(histories["output_scale"] == scale) & (histories["step"] > 0)]
-        for color, column in zip(PALETTE, ("train_loss", "test_loss"), strict=False):
-            label = {"train_loss": "training loss", "test_loss": "test loss"}[column]
-            draw_mean(axis, own[column], own["step"], color=color, label=label, limits=(1e-4, 2))
         last = own[own["step"] == own["step"].max()].set_index("id")["kernel_distance"]
-        moved = own["kernel_distance"] / own["id"].map(last)
-        if scale < every[-1]:
-            style = {"color": PALETTE[2], "label": "kernel's distance / its last"}
-            draw_mean(axis, moved, own["step"], limits=(1e-4, 2), **style)
+        own = own.assign(moved=own["kernel_distance"] / own["id"].map(last))
+        shown = own.rename(columns=lines).melt(
+            "step", list(lines.values())[: 2 + (scale < every[-1])]
+        )
+        draw_series(axis, shown, "step", "value", "variable", limits=(1e-4, 2))
         axis.axhline(LEVEL, color="black", linestyle=":", lw=1)
         axis.set(
             xscale="log", yscale="log", ylim=(1e-3, 2), xlabel="step", title=f"alpha {scale:g}"
@@ -119,9 +163,8 @@ def _draw_grokking(config: Config, table: pd.DataFrame, histories: pd.DataFrame)
     return figure
 
 
-def _draw_sharpness(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
+def _draw_sharpness(histories: pd.DataFrame) -> Any:
     """Draws the sharpness along training, a panel an output scale, with 2 / rate dotted."""
-    del config, table
     panels = histories.groupby("output_scale")
     figure, (axes,) = subplots(1, len(panels), 4.4, 3.6, sharey=True)
     for axis, (scale, own) in zip(axes, panels, strict=True):
@@ -134,9 +177,8 @@ def _draw_sharpness(config: Config, table: pd.DataFrame, histories: pd.DataFrame
     return figure
 
 
-def _draw_scaling(config: Config, table: pd.DataFrame, histories: pd.DataFrame) -> Any:
+def _draw_scaling(histories: pd.DataFrame) -> Any:
     """Draws losses along training, a panel a target; dotted: descent with the infinite NTK."""
-    del config, table
     panels = histories[histories["step"] > 0].groupby(["phases", "source_exponent"])
     figure, (axes,) = subplots(1, len(panels), 3.6, 3.4)
     for axis, ((phases, beta), own) in zip(axes, panels, strict=True):
@@ -152,77 +194,4 @@ def _draw_scaling(config: Config, table: pd.DataFrame, histories: pd.DataFrame) 
     return figure
 
 
-# --- report -------------------------------------------------------------------------------------
-
-_LAYOUTS = {
-    "rate": _Layout(
-        "log2 of the rate with the least training loss, ± its standard error", {}, _draw_rates
-    ),
-    "grokking": _Layout(
-        f"Steps at which losses fall below {LEVEL:g} of a guess's",
-        {
-            "train_step": "step, training loss",
-            "test_step": "step, test loss",
-            "delay": "delay, log2",
-            "kernel_between": "kernel's share between",
-            "train_loss": "training loss at the end",
-            "test_loss": "test loss at the end",
-        },
-        _draw_grokking,
-    ),
-    "sharpness": _Layout(
-        "Sharpness along training",
-        {
-            "start_ratio": "sharpness / (2 / rate), start",
-            "edge_ratio": "the same, last half",
-            "sharpening": "last half / start",
-            "train_loss": "training loss at the end",
-        },
-        _draw_sharpness,
-    ),
-    "scaling": _Layout(
-        f"Powers of 1 / step with which losses fall, from {FROM:g} of the steps on",
-        {
-            "exponent": "power of the loss",
-            "kernel_exponent": "of the infinite NTK, at this rate",
-            "train_loss": "training loss at the end",
-            "test_loss": "test loss at the end",
-        },
-        _draw_scaling,
-    ),
-}
-
-
-def _histories(workdir: Path, table: pd.DataFrame) -> pd.DataFrame:
-    """Returns the evaluations of all runs, with their settings."""
-    rows = [
-        {"id": own["id"], **{name: own[name] for name in _SWEPT if name in own}, **row}
-        for _, own in table.iterrows()
-        for row in files.read_all_metrics(workdir, own["id"])
-    ]
-    return pd.DataFrame(rows)
-
-
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns the law's table, claims and figure."""
-    table, layout = results[results["status"] == "ok"].copy(), _LAYOUTS[config.law]
-    if "train_loss" not in table or table.empty:
-        return Report(config.title, [], [], {}, notes=["No run has finished."])
-    if layout.columns:
-        swept = {name: heading for name, heading in _SWEPT.items() if name in table}
-        shown = table_of_means(table.rename(columns=swept), list(swept.values()), layout.columns)
-        histories = _histories(workdir, table)
-    else:
-        best, histories = best_rates(table, ("output_scale", "depth")), pd.DataFrame()
-        shown = wide_table(best, "output_scale", "depth", "{} layers")
-    return Report(
-        title=config.title,
-        tables=[(layout.heading, shown)],
-        claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), results)),
-        figures={config.law: functools.partial(layout.draw, config, table, histories)},
-        notes=[
-            f"{table['seed'].nunique()} seed(s), {config.steps} steps on {config.num_train} "
-            f"examples; {int(table['diverged'].sum())} of {len(table)} runs left the finite "
-            "numbers. Losses are over that of the output 0."
-        ],
-    )
+_DRAWN = {"grokking": _draw_grokking, "sharpness": _draw_sharpness, "scaling": _draw_scaling}

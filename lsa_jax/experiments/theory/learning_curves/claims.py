@@ -10,8 +10,6 @@ start and at infinite width, and a kernel that has learned from a fixed number o
 keep up.
 """
 
-import numpy as np
-
 from lsa_jax.experiments.theory.learning_curves.settings import (
     CHANGES,
     FIXED,
@@ -22,21 +20,25 @@ from lsa_jax.experiments.theory.learning_curves.settings import (
 )
 from lsa_jax.reporting.claims import Claim, Condition, enough
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
-from lsa_jax.reporting.statistics import highest, minus, slope, value
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import highest, minus, slope, times, value
 from lsa_jax.sweep.fields import Config
 
 MARGIN = 0.05  # of a predicted error, as a share of the measured one
 GAP = 0.05  # of a learnability
 PART = 6  # of a pool, up to which predictions are claimed
 PREDICTED = ("digits_noise", "mnist")
+# Learners whose exponent is larger than the second's, where there is a network.
+_AHEAD = (
+    *(("network", kernel) for kernel in ("ntk_start", "ntk_infinite", "ntk_fixed")),
+    ("ntk_trained", "ntk_fixed"),
+)
 _LEARNS = 0.9  # a learner has learned whose error is below this share of the targets' variance
 
 
 def make_claims(config: Config) -> list[Claim]:
     """Returns the claims on predictions and, with a network, on exponents."""
-    learners, axes = config.sweep.learner, config.sweep
-    claims = []
+    learners, axes, claims = config.sweep.learner, config.sweep, []
     for task in axes.task:
         near = tuple(n for n in axes.num_train if n <= pool_of(config, task) // PART)
         for learner in [name for name in FIXED if name in learners] if near else ():
@@ -45,23 +47,39 @@ def make_claims(config: Config) -> list[Claim]:
             claims += [
                 _changed(task, change, counts_of(config, task, change)) for change in axes.change
             ]
-        if "network" in learners:
-            claims += _exponents(task, learners)
+        claims += [_ahead(task, *pair) for pair in _AHEAD if {*pair, "network"} <= {*learners}]
     return claims
 
 
-def _off(sign: int, **at: object) -> Statistic:
-    """Returns the statistic of how far a prediction is above (1) or below (-1) the measurement."""
-
-    def statistic(runs: Runs) -> Sample:
-        sample = value("ratio", **at)(runs)
-        return sample._replace(values=sign * (sample.values - 1))
-
-    return statistic
-
-
 def _furthest(counts: tuple[int, ...], **at: object) -> Statistic:
-    return highest([_off(sign, num_train=n, **at) for n in counts for sign in (1, -1)])
+    """Returns how far predictions are at most above or below the measurement."""
+    ratios = [value("ratio", num_train=n, **at) for n in counts]
+    return highest([times(ratio, sign, -sign) for ratio in ratios for sign in (1, -1)])
+
+
+def _predicted(task: str, learner: str, counts: tuple[int, ...]) -> list[Claim]:
+    at = {"task": task, "learner": learner, "change": "none"}
+    where = f"n to {max(counts)}: {LEARNERS[learner]}, {TASKS[task].label}"
+    gap = highest([value("learnability_gap", num_train=n, **at) for n in counts])
+    claimed, learned = task in PREDICTED, _learned(max(counts), **at)
+    error = f"a predicted error, over the measured one, {where}"
+    return [
+        _at_most(MARGIN if claimed else None, error, _furthest(counts, **at), learned),
+        _at_most(GAP if claimed else None, f"a group's mean learnability, {where}", gap, learned),
+    ]
+
+
+def _changed(task: str, change: str, counts: tuple[int, ...]) -> Claim:
+    at = {"task": task, "learner": "ntk_infinite", "change": change}
+    words = f"a predicted error, all n, {CHANGES[change]}: infinite NTK, {TASKS[task].label}"
+    bound = MARGIN if change == "random_eigenvectors" else None
+    return _at_most(bound, words, _furthest(counts, **at), _learned(max(counts), **at))
+
+
+def _at_most(bound: float | None, of: str, statistic: Statistic, learned: Condition) -> Claim:
+    """Returns the claim on a largest deviation, which is only measured where it has no bound."""
+    stated = {} if bound is None else {"below": bound, "conditions": (learned,)}
+    return Claim(f"largest deviation of {of}", statistic, **stated)
 
 
 def _learned(largest: int, **at: object) -> Condition:
@@ -74,62 +92,14 @@ def _learned(largest: int, **at: object) -> Condition:
     return Condition("the learner has learned", unmet)
 
 
-def _predicted(task: str, learner: str, counts: tuple[int, ...]) -> list[Claim]:
-    at = {"task": task, "learner": learner, "change": "none"}
-    conditions = (_learned(max(counts), **at),)
-    is_claimed, what = task in PREDICTED, f"{LEARNERS[learner]}, {TASKS[task].label}"
-    ratio = Claim(
-        item=f"largest deviation of a predicted error, over the measured one, n to {max(counts)}: "
-        f"{what}",
-        statistic=_furthest(counts, **at),
-        below=MARGIN if is_claimed else np.inf,
-        conditions=conditions if is_claimed else (),
-    )
-    gap = Claim(
-        item=f"largest deviation of a group's mean learnability, n to {max(counts)}: {what}",
-        statistic=highest([value("learnability_gap", num_train=n, **at) for n in counts]),
-        below=GAP if is_claimed else np.inf,
-        conditions=conditions if is_claimed else (),
-    )
-    return [ratio, gap]
-
-
-def _changed(task: str, change: str, counts: tuple[int, ...]) -> Claim:
-    at = {"task": task, "learner": "ntk_infinite", "change": change}
-    is_claimed = change == "random_eigenvectors"
-    return Claim(
-        item=f"largest deviation of a predicted error, all n, {CHANGES[change]}: infinite NTK, "
-        f"{TASKS[task].label}",
-        statistic=_furthest(counts, **at),
-        below=MARGIN if is_claimed else np.inf,
-        conditions=(_learned(max(counts), **at),) if is_claimed else (),
-    )
-
-
 def exponent(task: str, learner: str) -> Statistic:
     """Returns the statistic of exponents by seed: minus the slope of log error on log n."""
-    falling = slope("test_error", "num_train", task=task, learner=learner, change="none")
-
-    def statistic(runs: Runs) -> Sample:
-        sample = falling(runs)
-        return sample._replace(values=-sample.values)
-
-    return statistic
+    return times(slope("test_error", "num_train", task=task, learner=learner, change="none"), -1)
 
 
-def _exponents(task: str, learners: tuple[str, ...]) -> list[Claim]:
-    label = TASKS[task].label
-
-    def ahead(first: str, second: str) -> Claim:
-        return Claim(
-            item=f"exponent of the {LEARNERS[first]} minus that of the {LEARNERS[second]}: {label}",
-            statistic=minus(exponent(task, first), exponent(task, second)),
-            above=0.0,
-            conditions=(
-                enough("num_train", 3, "three numbers of examples", task=task, learner=first),
-            ),
-        )
-
-    pairs = [("network", "ntk_start"), ("network", "ntk_infinite"), ("network", "ntk_fixed")]
-    pairs += [("ntk_trained", "ntk_fixed")]
-    return [ahead(*pair) for pair in pairs if {*pair} <= {*learners}]
+def _ahead(task: str, first: str, second: str) -> Claim:
+    """Returns the claim that the first learner's exponent is larger than the second's."""
+    item = f"exponent of the {LEARNERS[first]} minus that of the {LEARNERS[second]}: "
+    apart = minus(exponent(task, first), exponent(task, second))
+    counts = enough("num_train", 3, "three numbers of examples", task=task, learner=first)
+    return Claim(item + TASKS[task].label, apart, above=0.0, conditions=(counts,))

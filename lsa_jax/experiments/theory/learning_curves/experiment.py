@@ -290,4 +290,11 @@ def columns(config: Config) -> dict[str, Any]:
     return {name: config[name] for name in ("task", "learner", "change", "num_train", "seed")}
 
 
-EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=varying, columns=columns)
+EXPERIMENT = Experiment(
+    load=load,
+    run=run,
+    report=make_report,
+    varying=varying,
+    columns=columns,
+    fresh=lambda config: True,
+)

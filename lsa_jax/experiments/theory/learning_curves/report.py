@@ -11,11 +11,9 @@ from lsa_jax.experiments.theory.learning_curves.claims import MARGIN, exponent, 
 from lsa_jax.experiments.theory.learning_curves.settings import (
     CHANGES,
     LEARNERS,
-    SETTINGS,
     TASKS,
     pool_of,
 )
-from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -49,15 +47,13 @@ def _errors(table: pd.DataFrame) -> pd.DataFrame:
 def _exponents(runs: Runs, config: Config) -> pd.DataFrame:
     """Returns one row a task and learner: the power of n with which its error falls."""
     return pd.DataFrame(
-        [
-            {
-                "data": TASKS[task].label,
-                "learner": LEARNERS[learner],
-                "exponent": mean_and_spread(exponent(task, learner)(runs).values, ".3f"),
-            }
-            for task in config.sweep.task
-            for learner in config.sweep.learner
-        ]
+        {
+            "data": TASKS[task].label,
+            "learner": LEARNERS[learner],
+            "exponent": mean_and_spread(exponent(task, learner)(runs).values, ".3f"),
+        }
+        for task in config.sweep.task
+        for learner in config.sweep.learner
     )
 
 
@@ -109,18 +105,15 @@ def draw(table: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
     return figure
 
 
-def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns tables, claims and the figure."""
     del workdir
-    table = results[results["status"] == "ok"]
-    runs = Runs.of(SETTINGS.sweep(config), results, fresh=True)
-    tasks = config.sweep.task
+    table, tasks = runs.finished, config.sweep.task
     pools = ", ".join(f"{TASKS[task].label} {pool_of(config, task)}" for task in tasks)
     return Report(
-        title=config.title,
         tables=[("Errors", _errors(table)), ("Exponents", _exponents(runs, config))],
-        claims=decide_all(make_claims(config), runs),
-        figures={"learning_curves": functools.partial(draw, table, tasks)} if len(table) else {},
+        claims=make_claims(config),
+        figures={"learning_curves": functools.partial(draw, table, tasks)},
         notes=[
             f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation. Errors are "
             "squared distances over the targets' variance, of the pool's examples that were not "
