@@ -50,18 +50,6 @@ _WITHOUT_DEVICES = {
 }
 
 
-def _set_up_compilers() -> None:
-    """Keeps the compilers from looking for an accelerator; before JAX is imported."""
-    os.environ.update({name: os.environ.get(name, v) for name, v in _WITHOUT_DEVICES.items()})
-    os.environ["JAX_PLATFORMS"] = "cpu"
-
-
-def _simulate_devices(count: int) -> None:
-    """Sets the number of CPU devices of JAX; before it is first used."""
-    devices = f"--xla_force_host_platform_device_count={count}"
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {devices}".strip()
-
-
 def main() -> int:
     """Compiles, prints a table, and returns the exit status."""
     if not _TOPOLOGY.value:
@@ -71,13 +59,13 @@ def main() -> int:
     data_dir = _cli.data_dir()
 
     # Only now: these imports take seconds, and mistakes should not.
-    _set_up_compilers()
+    os.environ.update(_WITHOUT_DEVICES | os.environ | {"JAX_PLATFORMS": "cpu"})
     from lsa_jax.preflight import machines
 
     machine = machines.parse(_TOPOLOGY.value)
-    machines.check_plugin(machine)
-    machines.check_flags(machine)
-    _simulate_devices(machine.count)
+    machines.check_compiler(machine)
+    simulated = f"--xla_force_host_platform_device_count={machine.count}"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {simulated}".strip()
     from lsa_jax import backend
     from lsa_jax.preflight import dry_run, programs
     from lsa_jax.reporting import files
@@ -89,27 +77,24 @@ def main() -> int:
     def show_program(done: int, name: str) -> None:
         print(f"compiling {done + 1}: {name}", file=sys.stderr)
 
-    shares = programs.assumed(_EFFICIENCY.value)
+    chip, shares = machine.chip, programs.assumed(_EFFICIENCY.value)
     if _CALIBRATE.value:
-        path = Path(_CALIBRATE.value)
-        machine = machine._replace(chip=programs.rated(path, machine.chip))
-        shares = programs.measured(path, machine.chip, _EFFICIENCY.value)
+        chip, shares = programs.calibrated(Path(_CALIBRATE.value), chip, _EFFICIENCY.value)
     devices = machines.compile_devices(machine)
-    with backend.built_for(machine.chip.platform, machine.memory, machine.count, devices[0]):
-        experiment = load_experiment(config.experiment)
-        noted = dry_run.run(experiment, points, data_dir, show_group)
-        compiled = programs.compile_programs(noted, devices, machine.chip, show_program)
+    with backend.built_for(chip.platform, machine.memory, machine.count, devices[0]):
+        noted = dry_run.run(load_experiment(config.experiment), points, data_dir, show_group)
+        compiled = programs.compile_programs(noted, devices, chip, shares, show_program)
     if not compiled:
         raise InputError(
             f"--config is {_cli.config_name()!r}, which compiles nothing for a device: all is "
             "computed on the host; accepted: a configuration that trains or has kernels"
         )
     solved = {one.name: calls for one, calls in noted if isinstance(one, dry_run.Solve)}
+    result = programs.Result(machine, compiled, solved, shares, len(points))
     if file is not None:
-        content = programs.as_json(machine, compiled, solved, shares, len(points))
-        files.write_json(file, content)
-    print(programs.as_text(machine, compiled, solved, shares, len(points)))
-    return 0 if all(programs.fits(program, machine) for program in compiled) else 1
+        files.write_json(file, result.as_json())
+    print(result.as_text())
+    return 0 if result.fits else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import collections
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -173,7 +173,7 @@ def roofline(count: Count, chip: Chip) -> tuple[float | None, str]:
 def _add(jaxpr: Any, times: float, sums: collections.Counter) -> None:
     for equation in jaxpr.eqns:
         name = equation.primitive.name
-        inner = list(_inner(equation))
+        inner = list(jaxprs_in_params(equation.params))
         if name == "cond":
             sums.update(max((_total(branch, times) for branch in inner), key=_weight))
         elif inner:
@@ -193,15 +193,6 @@ def _total(jaxpr: Any, times: float) -> collections.Counter:
 
 def _weight(sums: collections.Counter) -> float:
     return sum(total for name, total in sums.items() if name not in ("bytes", "open"))
-
-
-def _inner(equation: Any) -> Iterator[Any]:
-    """Yields the programs that an equation holds."""
-    for value in equation.params.values():
-        for part in value if isinstance(value, tuple | list) else (value,):
-            inner = getattr(part, "jaxpr", part)
-            if hasattr(inner, "eqns"):
-                yield inner
 
 
 def _add_equation(equation: Any, times: float, sums: collections.Counter) -> None:

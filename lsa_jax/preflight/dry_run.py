@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.extend.core
-import jax.numpy as jnp
 import numpy as np
 
 from lsa_jax import backend
@@ -86,16 +85,6 @@ def _shapes(forms: Any) -> Any:
     """Returns a tree's structure, shapes and types, as a key."""
     leaves, structure = jax.tree.flatten(forms)
     return structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-
-
-def _form(array: Any) -> jax.ShapeDtypeStruct:
-    array = array if hasattr(array, "dtype") else np.asarray(array)
-    dtype = jax.dtypes.canonicalize_dtype(array.dtype) if _is_plain(array.dtype) else array.dtype
-    return jax.ShapeDtypeStruct(array.shape, dtype)
-
-
-def _is_plain(dtype: Any) -> bool:
-    return not jnp.issubdtype(dtype, jax.dtypes.extended)
 
 
 def _name(function: Callable) -> str:
@@ -193,7 +182,7 @@ class DryRun:
         known: dict[Any, tuple[Mapped, Any, Any]] = {}  # by the shapes of the arguments
 
         def call(*arguments: Any) -> Any:
-            forms = jax.tree.map(_form, arguments)
+            forms = jax.eval_shape(lambda *given: given, *arguments)
             given = _shapes(forms)
             if given not in known:
                 traced, outputs = jax.make_jaxpr(mapped, return_shape=True)(*forms)

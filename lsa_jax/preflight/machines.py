@@ -23,7 +23,6 @@ class Machine(NamedTuple):
         name: the value of --topology.
         chip: the kind of its devices.
         count: number of devices.
-        mesh: connections of a TPU's chips, such as "2x2"; empty for others.
         memory: bytes of a device that JAX may use: of a GPU's the share that its allocator takes;
             None on a CPU.
     """
@@ -31,7 +30,6 @@ class Machine(NamedTuple):
     name: str
     chip: Chip
     count: int
-    mesh: str
     memory: float | None
 
 
@@ -67,7 +65,7 @@ def parse(name: str) -> Machine:
     memory = chip.memory
     if chip.platform == "gpu" and memory is not None:
         memory *= _share_of_memory()
-    return Machine(name, chip, count, mesh if chip.platform == "tpu" else "", memory)
+    return Machine(name, chip, count, memory)
 
 
 def _share_of_memory() -> float:
@@ -91,28 +89,24 @@ PLUGINS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-def check_plugin(machine: Machine) -> None:
-    """Raises InputError where the machine's compiler is not installed; imports nothing."""
+def check_compiler(machine: Machine) -> None:
+    """Raises InputError where the machine's compiler is missing, or does not know XLA_FLAGS.
+
+    An unknown flag ends the process that compiles first, so a process of its own tries them.
+    """
     modules, command = PLUGINS.get(machine.chip.platform, ((), ""))
     if modules and not any(map(importlib.util.find_spec, modules)):
         raise InputError(
             f"--topology is {machine.name!r}, and no compiler for it is installed; accepted: after "
             f"{command}"
         )
-
-
-def check_flags(machine: Machine) -> None:
-    """Raises InputError where XLA_FLAGS holds a flag that the machine's compiler does not know.
-
-    Such a flag ends the process that compiles first, so a process of its own tries them.
-    """
     flags = os.environ.get("XLA_FLAGS", "")
     known = "--xla_force_host_platform_device_count="  # to every compiler
     if all(flag.startswith(known) for flag in flags.split()):
         return
     trial = "from lsa_jax.preflight import machines as m; m.compile_little(m.parse({!r}))"
-    command = [sys.executable, "-c", trial.format(machine.name)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    tried = [sys.executable, "-c", trial.format(machine.name)]
+    done = subprocess.run(tried, capture_output=True, text=True, check=False)
     if unknown := re.search(r"Unknown flags? in XLA_FLAGS: (.*)", done.stderr):
         raise InputError(
             f"XLA_FLAGS is {flags!r}, and the compiler for {machine.name} does not know "
@@ -136,13 +130,12 @@ def compile_devices(machine: Machine) -> list[Any]:
     platform = machine.chip.platform
     if platform == "cpu":
         return jax.devices("cpu")[: machine.count]
-    name = machine.name.partition(":")[0]
     if platform == "gpu":
-        form = _gpu_form(name, machine.chip)
+        form = _gpu_form(machine.name.partition(":")[0], machine.chip)
         asked = {"platform": "cuda", "topology_name": "", "target_config": form}
         asked["topology"] = f"1x1x{machine.count}"
     else:
-        asked = {"platform": "tpu", "topology_name": f"{name}:{machine.mesh}"}
+        asked = {"platform": "tpu", "topology_name": machine.name}
         if machine.count == 1:
             asked["chips_per_host_bounds"] = (1, 1, 1)
     try:

@@ -16,11 +16,36 @@ from lsa_jax import backend, costs, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.preflight.dry_run import DryRun, Mapped, Matrix, Program, Solve
 from lsa_jax.preflight.machines import SHARE_VARIABLE, Machine
+from lsa_jax.reporting.machine import duration
 
 _COLLECTIVES = (
     *("all-reduce", "all-gather", "reduce-scatter"),
     *("all-to-all", "collective-permute", "collective-broadcast"),
 )
+
+
+class Share(NamedTuple):
+    """The share of the roofline's rate that programs of one kind reach.
+
+    Attributes:
+        value: from 0 to 1.
+        source: "assumed", or the file and works of a benchmark.
+    """
+
+    value: float
+    source: str
+
+
+class Shares(NamedTuple):
+    """Shares of tiles of kernels' matrices, and of all other programs."""
+
+    tiles: Share
+    others: Share
+
+
+def assumed(value: float) -> Shares:
+    """Returns the same share for all programs."""
+    return Shares(*[Share(value, "which is assumed (--efficiency)")] * 2)
 
 
 class Compiled(NamedTuple):
@@ -36,6 +61,7 @@ class Compiled(NamedTuple):
         count: operations and bytes of a call on one device.
         seconds: the least time of a call by the roofline; None where rates are not known.
         bound: "operations" or "bytes", whichever takes them.
+        likely_seconds: of a call, at its share of the roofline's rate, or None.
         collectives: exchanges between devices, by name; None where the compiler's text cannot be
             read.
     """
@@ -49,13 +75,19 @@ class Compiled(NamedTuple):
     count: costs.Count
     seconds: float | None
     bound: str
+    likely_seconds: float | None
     collectives: dict[str, int] | None
+
+    def fits(self, machine: Machine) -> bool:
+        """Whether it compiled, and takes no more than JAX may use of a device."""
+        return self.peak is not None and (machine.memory is None or self.peak <= machine.memory)
 
 
 def compile_programs(
     found: Sequence[tuple[Program, float]],
     devices: Sequence[Any],
     chip: costs.Chip,
+    shares: Shares,
     progress: Callable[[int, str], None] = lambda done, name: None,
 ) -> list[Compiled]:
     """Compiles the programs of a dry run, within `backend.built_for`.
@@ -64,45 +96,43 @@ def compile_programs(
         found: from a dry run, each with its number of calls; the host's work is left out.
         devices: to compile for.
         chip: their kind.
+        shares: of the roofline's rate that programs are likely to reach.
         progress: called with the number of programs that are done, and the next one's name.
     """
-    programs: list[Compiled] = []
+    compiled: list[Compiled] = []
     for program, calls in found:
         if isinstance(program, Solve):
             continue
-        progress(len(programs), program.name)
+        progress(len(compiled), program.name)
         if isinstance(program, Mapped):
-            programs.append(_compile_mapped(program, calls, devices, chip))
+            count = costs.count_traced(program.traced, parts=program.num_devices)
+            name, num_devices, share = program.name, program.num_devices, shares.others
+            peak, refusal, collectives = _compiled(program, devices[:num_devices])
         else:  # compiled already, to choose the tile's size
             count, shape = count_tile(program), " x ".join(map(str, program.tile.shape))
-            name = f"tile {shape} of {program.name}"
-            peak, least = program.tile.memory, costs.roofline(count, chip)
-            programs.append(Compiled(name, 1, True, calls, peak, "", count, *least, {}))
-    return programs
+            name, num_devices, share = f"tile {shape} of {program.name}", 1, shares.tiles
+            peak, refusal, collectives = program.tile.memory, "", {}
+        seconds, bound = costs.roofline(count, chip)
+        likely = None if seconds is None else seconds / share.value
+        about = (name, num_devices, isinstance(program, Matrix), calls, peak, refusal, count)
+        compiled.append(Compiled(*about, seconds, bound, likely, collectives))
+    return compiled
 
 
-def _compile_mapped(
-    program: Mapped, calls: float, devices: Sequence[Any], chip: costs.Chip
-) -> Compiled:
-    count = costs.count_traced(program.traced, parts=program.num_devices)
-    mapped = parallel.map_devices(
-        program.function,
-        devices[: program.num_devices],
-        axis_name=program.axis_name,
-        donate=program.donate,
-    )
-    peak, refusal, collectives = None, "", {}
+def _compiled(
+    program: Mapped, devices: Sequence[Any]
+) -> tuple[float | None, str, dict[str, int] | None]:
+    """Compiles a program; returns its peak memory, the compiler's refusal, and its exchanges."""
+    given = {"axis_name": program.axis_name, "donate": program.donate}
+    mapped = parallel.map_devices(program.function, devices, **given)
     try:
         compiled = mapped.lower(*program.forms).compile()
     except jax.errors.JaxRuntimeError as error:  # mostly of a program that does not fit
-        refusal = str(error).splitlines()[0]
-    else:
-        memory = compiled.memory_analysis()
-        held = memory.argument_size_in_bytes + memory.output_size_in_bytes
-        peak = held + memory.temp_size_in_bytes - memory.alias_size_in_bytes
-        collectives = _collectives(compiled)
-    about = (program.name, program.num_devices, False, calls, peak, refusal, count)
-    return Compiled(*about, *costs.roofline(count, chip), collectives)
+        return None, str(error).splitlines()[0], {}
+    memory = compiled.memory_analysis()
+    held = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    peak = held + memory.temp_size_in_bytes - memory.alias_size_in_bytes
+    return peak, "", _collectives(compiled)
 
 
 def count_tile(program: Matrix) -> costs.Count:
@@ -130,32 +160,8 @@ def _collectives(compiled: Any) -> dict[str, int] | None:
     return dict(collections.Counter(found))
 
 
-class Share(NamedTuple):
-    """The share of the roofline's rate that programs of one kind reach.
-
-    Attributes:
-        value: from 0 to 1.
-        source: "assumed", or the file and works of a benchmark.
-    """
-
-    value: float
-    source: str
-
-
-class Shares(NamedTuple):
-    """Shares of tiles of kernels' matrices, and of all other programs."""
-
-    tiles: Share
-    others: Share
-
-
-def assumed(value: float) -> Shares:
-    """Returns the same share for all programs."""
-    return Shares(*[Share(value, "which is assumed (--efficiency)")] * 2)
-
-
 def described(work: Callable[[], Any] | None) -> dict[str, Any]:
-    """Returns the columns of a benchmark's row that `measured` reads.
+    """Returns the columns of a benchmark's row that `calibrated` reads.
 
     Args:
         work: the measured function, without arguments; None where the host computes it.
@@ -179,30 +185,13 @@ def described(work: Callable[[], Any] | None) -> dict[str, Any]:
     return row | {"products": dict(products), "others": others, "bytes": total}
 
 
-def rated(file: Path, chip: costs.Chip) -> costs.Chip:
-    """Returns a chip without a data sheet, such as a CPU, with the rates that doctor measured.
-
-    Args:
-        file: written by `launch.doctor --json`; a chip is returned as it is with any other file.
-        chip: of the machine that doctor examined.
-    """
-    if chip.flops:
-        return chip
-    try:
-        found = json.loads(file.read_text())["chip"]
-        bandwidth, flops = float(found["bandwidth"]), found["flops"]
-        if not all(0 < rate < math.inf for rate in (bandwidth, *flops.values())):
-            return chip
-        return chip._replace(bandwidth=bandwidth, flops={n: flops[n] for n in _RATES})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return chip
-
-
 _RATES = ("bfloat16", "default", "highest", "vector")
 
 
-def measured(file: Path, chip: costs.Chip, efficiency: float) -> Shares:
-    """Returns the shares of the roofline's rate that a benchmark reached.
+def calibrated(file: Path, chip: costs.Chip, efficiency: float) -> tuple[costs.Chip, Shares]:
+    """Returns a chip with its rates, and the shares of the roofline's rate that it reached.
+
+    A chip without a data sheet, such as a CPU, has the rates that launch.doctor measured.
 
     Args:
         file: written by `launch.benchmark --json` or `launch.doctor --json`.
@@ -212,38 +201,43 @@ def measured(file: Path, chip: costs.Chip, efficiency: float) -> Shares:
     Raises:
         InputError: there is no such file, it is damaged, of another device, or without counts.
     """
+    named = f"--calibrate is {str(file)!r}"
     accepted = f"accepted: a file of launch.benchmark or launch.doctor --json on {chip.kind}"
-    found: dict[bool, list[float]] = {True: [], False: []}
-    if not chip.flops:
-        raise InputError(
-            f"--calibrate is {str(file)!r}, and the rates of {chip.kind!r} are not known; "
-            "accepted: a file of launch.doctor --json, or a --topology of GPUs or TPUs"
-        )
     try:
         content = json.loads(file.read_text())
-        for row in content["calibration"] if isinstance(content, dict) else content:
-            if row["device"] != chip.kind:
+        rows = content["calibration"] if isinstance(content, dict) else content
+        if not chip.flops:
+            if not isinstance(content, dict):
                 raise InputError(
-                    f"--calibrate is {str(file)!r}, measured on {row['device']!r}; {accepted}"
+                    f"{named}, and the rates of {chip.kind!r} are not known; accepted: a file of "
+                    "launch.doctor --json, or a --topology of GPUs or TPUs"
                 )
-            if row["products"] is not None:
-                count = costs.Count(row["products"], row["others"], row["bytes"], False)
-                share = costs.roofline(count, chip)[0] / row["ours_s"]
-                if not 0 <= share < math.inf:
-                    raise ValueError("a share that is not a number")
-                found[bool(row["tiles"])] += [share] if share else []
+            flops = {name: _positive(content["chip"]["flops"][name]) for name in _RATES}
+            bandwidth = _positive(content["chip"]["bandwidth"])
+            chip = chip._replace(bandwidth=bandwidth, flops=flops)
+        if others := [row["device"] for row in rows if row["device"] != chip.kind]:
+            raise InputError(f"{named}, measured on {others[0]!r}; {accepted}")
+        found: dict[bool, list[float]] = {True: [], False: []}
+        for row in (row for row in rows if row["products"] is not None):
+            count = costs.Count(row["products"], row["others"], row["bytes"], False)
+            if share := costs.roofline(count, chip)[0] / row["ours_s"]:
+                found[bool(row["tiles"])].append(_positive(share))
     except OSError as error:
-        raise InputError(f"--calibrate is {str(file)!r}: {error.strerror}; {accepted}") from None
+        raise InputError(f"{named}: {error.strerror}; {accepted}") from None
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"--calibrate is {str(file)!r}, which is damaged ({reason}); {accepted}"
-        ) from None
+        raise InputError(f"{named}, which is damaged ({reason}); {accepted}") from None
     if not any(found.values()):
-        raise InputError(f"--calibrate is {str(file)!r}, which counts no operations; {accepted}")
-    return Shares(*(_median(found[kind], file, efficiency) for kind in (True, False)))
+        raise InputError(f"{named}, which counts no operations; {accepted}")
+    return chip, Shares(*(_median(found[kind], file, efficiency) for kind in (True, False)))
+
+
+def _positive(value: float) -> float:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{value} is no rate")
+    return value
 
 
 def _median(shares: Sequence[float], file: Path, efficiency: float) -> Share:
@@ -253,77 +247,114 @@ def _median(shares: Sequence[float], file: Path, efficiency: float) -> Share:
     return Share(statistics.median(shares), f"measured ({file.name}, {spread})")
 
 
-def fits(program: Compiled, machine: Machine) -> bool:
-    """Whether a program compiled, and takes no more than JAX may use of a device."""
-    if program.peak is None:
-        return False
-    return machine.memory is None or program.peak <= machine.memory
+class Result(NamedTuple):
+    """The programs of a sweep on a machine.
 
+    Attributes:
+        machine: compiled for.
+        programs: compiled.
+        solved: the host's work, each with how often it is done.
+        shares: of the roofline's rate.
+        runs: number of runs in the sweep.
+    """
 
-def likely_seconds(program: Compiled, shares: Shares) -> float | None:
-    """Returns the time of one call at its share of the roofline's rate, if rates are known."""
-    if program.seconds is None:
-        return None
-    return program.seconds / (shares.tiles if program.is_tile else shares.others).value
+    machine: Machine
+    programs: list[Compiled]
+    solved: dict[str, float]
+    shares: Shares
+    runs: int
 
+    @property
+    def fits(self) -> bool:
+        """Whether every program fits the machine."""
+        return all(program.fits(self.machine) for program in self.programs)
 
-def total_seconds(programs: list[Compiled], machine: Machine, shares: Shares) -> float | None:
-    """Returns the likely time of all calls, if rates are known; tiles are shared by all devices."""
-    total = 0.0
-    for program in programs:
-        seconds = likely_seconds(program, shares)
-        if seconds is None:
-            return None
-        total += program.calls * seconds / (machine.count if program.is_tile else 1)
-    return total
+    @property
+    def seconds(self) -> float | None:
+        """The likely time of all calls, if rates are known; all devices share tiles."""
+        total = 0.0
+        for program in self.programs:
+            if program.likely_seconds is None:
+                return None
+            total += program.calls * program.likely_seconds / self._shared_by(program)
+        return total
 
+    def _shared_by(self, program: Compiled) -> int:
+        return self.machine.count if program.is_tile else 1
 
-def as_json(
-    machine: Machine, programs: list[Compiled], solved: dict[str, float], shares: Shares, runs: int
-) -> dict[str, Any]:
-    """Returns the whole result as plain JSON values."""
-    return {
-        "topology": machine.name,
-        "device": machine.chip.kind,
-        "devices": machine.count,
-        "memory_per_device": machine.memory,
-        "programs": [
-            program._asdict()
-            | {
-                "count": program.count._asdict(),
-                "fits": fits(program, machine),
-                "likely_seconds": likely_seconds(program, shares),
-            }
-            for program in programs
-        ],
-        "solved_on_the_host": [{"name": n, "calls": calls} for n, calls in solved.items()],
-        "shares_of_the_roofline": {n: s._asdict() for n, s in shares._asdict().items()},
-        "runs": runs,
-        "sweep_seconds": total_seconds(programs, machine, shares),
-        "fits": all(fits(program, machine) for program in programs),
-    }
+    def as_json(self) -> dict[str, Any]:
+        """Returns the whole result as plain JSON values."""
+        programs = [
+            one._asdict() | {"count": one.count._asdict(), "fits": one.fits(self.machine)}
+            for one in self.programs
+        ]
+        return {
+            "topology": self.machine.name,
+            "device": self.machine.chip.kind,
+            "devices": self.machine.count,
+            "memory_per_device": self.machine.memory,
+            "programs": programs,
+            "solved_on_the_host": [{"name": n, "calls": calls} for n, calls in self.solved.items()],
+            "shares_of_the_roofline": {n: s._asdict() for n, s in self.shares._asdict().items()},
+            "runs": self.runs,
+            "sweep_seconds": self.seconds,
+            "fits": self.fits,
+        }
 
+    def as_text(self) -> str:
+        """Returns the result as a table and remarks for a terminal."""
+        machine = self.machine
+        memory, whole = machine.memory, machine.chip.memory
+        usable = ""
+        if memory is not None and whole is not None:
+            usable = f", for JAX {memory / 1e9:.1f} of {whole / 1e9:.1f} GB each"
+            usable += f" ({SHARE_VARIABLE}={memory / whole:.2g})" if memory != whole else ""
+        rows = [("program", "calls", "GB", "Gop", "MB moved", "least ms")]
+        rows = [(*rows[0], "bound by", "precision", "exchanges"), *map(_row, self.programs)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [f"{machine.name}: {machine.count} x {machine.chip.kind}{usable}", ""]
+        for name, *others in rows:
+            cells = [name.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
+            lines.append("  ".join(cells).rstrip())
+        lines += ["", *(f"on the host, {n:g} times: {name}" for name, n in self.solved.items())]
+        return "\n".join([*lines, *self._remarks(), *self._times()])
 
-def as_text(
-    machine: Machine, programs: list[Compiled], solved: dict[str, float], shares: Shares, runs: int
-) -> str:
-    """Returns the result as a table and remarks for a terminal."""
-    memory, whole = machine.memory, machine.chip.memory
-    usable = ""
-    if memory is not None and whole is not None:
-        usable = f", for JAX {memory / 1e9:.1f} of {whole / 1e9:.1f} GB each"
-        usable += f" ({SHARE_VARIABLE}={memory / whole:.2g})" if memory != whole else ""
-    rows = [("program", "calls", "GB", "Gop", "MB moved", "least ms")]
-    rows = [(*rows[0], "bound by", "precision", "exchanges"), *map(_row, programs)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [f"{machine.name}: {machine.count} x {machine.chip.kind}{usable}", ""]
-    for name, *others in rows:
-        cells = [name.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
-        lines.append("  ".join(cells).rstrip())
-    lines += ["", *(f"on the host, {calls:g} times: {name}" for name, calls in solved.items())]
-    return "\n".join(
-        [*lines, *_remarks(machine, programs), *_times(machine, programs, shares, runs)]
-    )
+    def _remarks(self) -> list[str]:
+        """Returns lines on programs that do not fit, on idle devices and on open loops."""
+        machine, lines = self.machine, []
+        for program in self.programs:
+            if program.fits(machine):
+                continue
+            smaller = "a smaller tile (a lower config.kernel_memory)"
+            if not program.is_tile:
+                smaller = "more chips with the batch dealt out, a smaller batch, fewer replicas, or"
+                smaller += " layers computed twice (config.model.remat) where there is that setting"
+            problem = f"does not compile: {program.refusal}"
+            if program.peak is not None:
+                problem = f"takes {program.peak / 1e9:.1f} GB of {(machine.memory or 0) / 1e9:.1f}"
+            lines.append(f"{program.name} {problem}; to save memory: {smaller}")
+        used = [max(self._shared_by(program), program.num_devices) for program in self.programs]
+        if idle := machine.count - max(used, default=machine.count):
+            lines.append(f"{idle} of {machine.count} chips would be idle")
+        if any(program.count.has_open_loop for program in self.programs):
+            lines.append("+: the number of a loop's turns depends on data; it is counted once")
+        return lines
+
+    def _times(self) -> list[str]:
+        """Returns lines on the likely time of an epoch, a run and the sweep, and on the shares."""
+        if (total := self.seconds) is None:
+            return ["time: the rates of this processor are not known"]
+        epochs = [
+            program.likely_seconds for program in self.programs if program.name == "train_epoch"
+        ]
+        times = [f"an epoch {_in_words(max(epochs))}"] if epochs else []
+        times += [f"a run {_in_words(total / self.runs)} (the mean of {self.runs})"]
+        lines = [", ".join([*times, f"the sweep's programs {_in_words(total)}"])]
+        for name, share in self.shares._asdict().items():
+            if any(program.is_tile == (name == "tiles") for program in self.programs):
+                reached = f"{share.value:.0%} of the roofline's rate"
+                lines.append(f"  {name} at {reached}, {share.source}")
+        return lines
 
 
 def _row(program: Compiled) -> tuple[str, ...]:
@@ -342,48 +373,5 @@ def _row(program: Compiled) -> tuple[str, ...]:
     )
 
 
-def _remarks(machine: Machine, programs: list[Compiled]) -> list[str]:
-    """Returns lines on programs that do not fit, on idle devices and on open loops."""
-    lines = []
-    for program in programs:
-        if fits(program, machine):
-            continue
-        smaller = "a smaller tile (a lower config.kernel_memory)"
-        if not program.is_tile:
-            smaller = "more chips with the batch dealt out, a smaller batch, fewer replicas, or "
-            smaller += "layers computed twice (config.model.remat) where there is that setting"
-        if program.peak is None:
-            problem = f"does not compile: {program.refusal}"
-        else:
-            taken, there = program.peak / 1e9, (machine.memory or 0) / 1e9
-            problem = f"takes {taken:.1f} GB of {there:.1f}"
-        lines.append(f"{program.name} {problem}; to save memory: {smaller}")
-    used = [machine.count if program.is_tile else program.num_devices for program in programs]
-    idle = machine.count - max(used, default=machine.count)
-    if idle:
-        lines.append(f"{idle} of {machine.count} chips would be idle")
-    if any(program.count.has_open_loop for program in programs):
-        lines.append("+: the number of a loop's turns depends on data; it is counted once")
-    return lines
-
-
-def _times(machine: Machine, programs: list[Compiled], shares: Shares, runs: int) -> list[str]:
-    """Returns lines on the likely time of an epoch, a run and the sweep, and on the shares."""
-    total = total_seconds(programs, machine, shares)
-    if total is None:
-        return ["time: the rates of this processor are not known"]
-    epochs = [likely_seconds(p, shares) for p in programs if p.name == "train_epoch"]
-    times = [f"an epoch {_duration(max(epochs))}"] if epochs else []
-    times += [f"a run {_duration(total / runs)} (the mean of {runs})"]
-    lines = [", ".join([*times, f"the sweep's programs {_duration(total)}"])]
-    for name, share, is_tile in (("tiles", shares.tiles, True), ("others", shares.others, False)):
-        if any(program.is_tile == is_tile for program in programs):
-            lines.append(f"  {name} at {share.value:.0%} of the roofline's rate, {share.source}")
-    return lines
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min"
+def _in_words(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 120 else duration(seconds)

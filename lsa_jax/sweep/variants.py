@@ -38,28 +38,6 @@ def set_fields(
     return config
 
 
-def choose(
-    config: ml_collections.ConfigDict,
-    variant: str,
-    variants: Mapping[str, Mapping[str, Any]],
-) -> ml_collections.ConfigDict:
-    """Changes a configuration into one of its variants.
-
-    Args:
-        config: the full configuration.
-        variant: "full", which changes nothing, or a name in `variants`.
-        variants: the fields that each smaller variant changes, by dotted name.
-
-    Raises:
-        UnknownVariantError: there is no such variant.
-    """
-    if variant == "full":
-        return config
-    if variant not in variants:
-        raise UnknownVariantError(variant, ("full", *variants))
-    return set_fields(config, variants[variant])
-
-
 def configurations(
     settings: Settings, full: Mapping[str, Any], **smaller: Mapping[str, Any]
 ) -> Callable[[str], ml_collections.ConfigDict]:
@@ -70,8 +48,11 @@ def configurations(
         full: fields by dotted name that differ from their defaults.
         **smaller: further variants by name, each with the fields that it changes in the full one.
     """
+    variants = {"full": {}, **smaller}
 
     def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-        return choose(set_fields(settings.default_config(), full), variant, smaller)
+        if variant not in variants:
+            raise UnknownVariantError(variant, tuple(variants))
+        return set_fields(set_fields(settings.default_config(), full), variants[variant])
 
     return get_config

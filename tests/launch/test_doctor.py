@@ -33,7 +33,6 @@ def test_all_checks_pass_and_calibrate_a_preflight(launch, tmp_path):
     found = json.loads(file.read_text())
     others = [check for check in found["checks"] if check["name"] != "throughput"]
     assert all(check["good"] for check in others), result.stdout  # the machine may be busy
-    chip = programs.rated(file, costs.CHIPS["cpu"])
-    tiles, epochs = programs.measured(file, chip, 0.4)
+    chip, (tiles, epochs) = programs.calibrated(file, costs.CHIPS["cpu"], 0.4)
     assert 0.01 < tiles.value < 3 and 0.01 < epochs.value < 3 and "measured" in epochs.source
     assert chip.bandwidth > 1e8 and min(chip.flops.values()) > 1e8

@@ -148,12 +148,9 @@ def test_reports_of_an_earlier_version_are_made_again_without_the_runs(place, mo
 
 CONFIG = """
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as settings
-from lsa_jax.sweep.variants import choose
+from lsa_jax.sweep.variants import configurations
 
-def get_config(variant="full"):
-    config = settings.default_config()
-    config.d = {d}
-    return choose(config, variant, {{"small": {{"sweep.k": (64, 256)}}}})
+get_config = configurations(settings, {{"d": {d}}}, small={{"sweep.k": (64, 256)}})
 """
 
 
