@@ -95,23 +95,32 @@ def predict_learning_curve(
             eigenvalues are the pool's; None for independent draws from the distribution.
 
     Raises:
-        InputError: shapes, a negative eigenvalue or ridge, an n that is not below the pool's size,
-            or, without ridge, not below the number of positive eigenvalues.
-        NumericalError: entries that are not finite.
+        InputError: shapes, entries that are not finite, a negative eigenvalue or ridge, an n that
+            is not below the pool's size, or, without ridge, not below the number of positive
+            eigenvalues.
     """
-    values = np.asarray(arrays.real_array("eigenvalues", eigenvalues, "p"), dtype=float)
-    targets = np.asarray(arrays.real_array("coefficients", coefficients, "p c"), dtype=float)
-    problem.check_targets(len(values), targets)
+    values, targets = (
+        np.asarray(arrays.real_array(name, given, axes, finite=True), dtype=float)
+        for name, given, axes in (
+            ("eigenvalues", eigenvalues, "p"),
+            ("coefficients", coefficients, "p c"),
+        )
+    )
+    if len(targets) != len(values):
+        raise InputError(
+            f"coefficients are {targets.shape}; accepted with {len(values)} eigenvalues: "
+            f"({len(values)}, c)"
+        )
     require("pool", pool, optional(integer(len(values))))
     total = values.sum()
-    if not total > 0 or not np.isfinite(total) or values.min() < -_LARGEST_NEGATIVE * total:
+    if not total > 0 or values.min() < -_LARGEST_NEGATIVE * total:
         raise InputError(
             f"eigenvalues lie in {values.min():g} to {values.max():g}; accepted: 0 or more, with a "
             "positive sum"
         )
     values, shift = np.maximum(values, 0.0), problem.check_ridge(ridge) * total
     most = min(pool or np.inf, np.inf if shift else np.count_nonzero(values))
-    ns = np.asarray(arrays.real_array("ns", ns, "s", empty=True)).tolist()
+    ns = np.asarray(arrays.real_array("ns", ns, "s")).tolist()
     for n in ns:
         require("each of ns", n, integer(1))
         if n >= most:
