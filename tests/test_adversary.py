@@ -6,6 +6,7 @@ numbers (population flows, closed forms, constructions) do not depend on seeds: 
 
 import json
 import lzma
+import os
 import shutil
 from pathlib import Path
 
@@ -82,7 +83,8 @@ def copy(folder, source, target, own):
     there, here = (files.run_directory(folder, run) for run in (source, target))
     result = files.read_result(folder, source) | own | {"id": target}
     history = files.read_all_metrics(folder, source)
-    if (there / "outcomes.npz").exists():
+    if there != here and (there / "outcomes.npz").exists():
+        (here / "outcomes.npz").unlink()  # a link to the untouched one
         shutil.copy(there / "outcomes.npz", here)
     files.write_run(folder, target, result, history)
 
@@ -121,10 +123,26 @@ def begun(folder):
         shutil.rmtree(files.run_directory(folder, run))
 
 
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """Returns a fresh folder of the files of a kept sweep, which is unpacked once.
+
+    They are links: whoever writes a file puts another in its place.
+    """
+    first = tmp_path_factory.mktemp("kept")
+
+    def links(name, folder):
+        if not (first / name).exists():
+            unpack(GALLERY / f"{name}.results.json.xz", first / name)
+        return Path(shutil.copytree(first / name, folder, copy_function=os.link))
+
+    return links
+
+
 @pytest.mark.parametrize("spoil", [equal_seeds, dropped_runs, one_seed, begun])
 @pytest.mark.parametrize("kind", RECORDS)
-def test_spoiled_seeds_show_nothing(kind, spoil, tmp_path):
-    unpack(GALLERY / RECORDS[kind].folder / RECORDS[kind].results, tmp_path / "sweep")
+def test_spoiled_seeds_show_nothing(kind, spoil, unpacked, tmp_path):
+    unpacked(RECORDS[kind].name, tmp_path / "sweep")
     spoil(tmp_path / "sweep")
     after = decided(tmp_path / "sweep")
     assert [item for item, status in after.items() if status == "shown"] == []
@@ -172,8 +190,8 @@ COMPARED = ("lsa/fig6_mnist-small", "beyond/papers-small", "feature_learning/tab
 
 
 @pytest.mark.parametrize("name", [*COMPARED, "beyond/dial-small"])
-def test_learners_that_learned_nothing_show_no_gap(name, tmp_path):
-    unpack(GALLERY / f"{name}.results.json.xz", tmp_path / "sweep")
+def test_learners_that_learned_nothing_show_no_gap(name, unpacked, tmp_path):
+    unpacked(name, tmp_path / "sweep")
     changed(tmp_path / "sweep", learned_nothing)
     found = gaps(tmp_path / "sweep")
     assert found and "shown" not in found.values()
@@ -187,8 +205,10 @@ def test_learners_that_learned_nothing_show_no_gap(name, tmp_path):
         (COMPARED[2], "ntk", "NTK"),
     ],
 )
-def test_a_network_and_a_kernel_that_are_exchanged_show_no_gap(name, kernel, words, tmp_path):
-    unpack(GALLERY / f"{name}.results.json.xz", tmp_path / "sweep")
+def test_a_network_and_a_kernel_that_are_exchanged_show_no_gap(
+    name, kernel, words, unpacked, tmp_path
+):
+    unpacked(name, tmp_path / "sweep")
     before = gaps(tmp_path / "sweep")
     exchanged(tmp_path / "sweep", ("network", kernel))
     after = gaps(tmp_path / "sweep")
@@ -197,7 +217,7 @@ def test_a_network_and_a_kernel_that_are_exchanged_show_no_gap(name, kernel, wor
     assert not [item for item in of_both if before.get(item) == "shown"]
 
 
-def test_kernels_that_do_not_fit_show_no_gap(tmp_path):
-    unpack(GALLERY / "lsa/fig6_mnist-small.results.json.xz", tmp_path / "sweep")
+def test_kernels_that_do_not_fit_show_no_gap(unpacked, tmp_path):
+    unpacked("lsa/fig6_mnist-small", tmp_path / "sweep")
     changed(tmp_path / "sweep", not_fitted)
     assert set(gaps(tmp_path / "sweep").values()) <= {"condition not met", "measured"}

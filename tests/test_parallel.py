@@ -1,12 +1,13 @@
 """Layouts: few copies, and the same results however functions are mapped."""
 
 import gc
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import psutil
 import pytest
 
 from lsa_jax import parallel, training
@@ -55,8 +56,7 @@ def test_what_is_spread_may_be_given_away_and_leaves_its_origin_as_it_is():
 
 
 @pytest.mark.parametrize("layout", [ReplicaLayout, BatchLayout])
-@pytest.mark.parametrize("num_devices", [1, 4])
-def test_training_has_the_same_bits_by_pmap_and_by_shard_map(layout, num_devices, monkeypatch):
+def test_training_has_the_same_bits_by_pmap_and_by_shard_map(layout, monkeypatch):
     """A batch's parts are added up by another program, so its sums may differ in the last bit."""
     key = jax.random.key(0)
     inputs = jax.random.normal(key, (24, 5))
@@ -77,7 +77,7 @@ def test_training_has_the_same_bits_by_pmap_and_by_shard_map(layout, num_devices
             optax.sgd(0.1, momentum=0.9),
             epochs=2,
             batch_size=8,
-            layout=layout(8, jax.devices()[:num_devices]),
+            layout=layout(8, jax.devices()[:4]),
         )
         return params["w"], history.rows[-1]["train_loss"]
 
@@ -88,6 +88,7 @@ def test_training_has_the_same_bits_by_pmap_and_by_shard_map(layout, num_devices
             np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts pieces of memory as Linux does")
 def test_programs_of_ended_runs_are_let_go(key):
     """Linux aborts a process that holds too many pieces of memory, see vm.max_map_count."""
     data, pieces = Dataset(jnp.ones((4, 3)), jnp.ones((4, 1))), []
@@ -100,5 +101,5 @@ def test_programs_of_ended_runs_are_let_go(key):
         loss = training.LOSSES["squared_error"]
         training.train(key, model, data, loss, optax.sgd(0.1), epochs=1, batch_size=2)
         gc.collect()
-        pieces.append(len(psutil.Process().memory_maps(grouped=False)))
+        pieces.append(Path("/proc/self/maps").read_text().count("\n"))
     assert pieces[3] - pieces[1] < 20, pieces

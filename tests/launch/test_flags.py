@@ -51,6 +51,7 @@ SPELLINGS = {
 _LOOK = """
 import importlib, json, os, sys
 from absl import flags
+from launch import _cli
 
 for command in sys.argv[1:]:
     if child := os.fork():

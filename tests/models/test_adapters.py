@@ -231,6 +231,8 @@ def test_batch_normalisation_trains_with_the_batch_and_evaluates_with_running_st
     # The kernel has no derivative with respect to the statistics, counters among them.
     ntk = kernels.empirical_ntk(model.apply, kept, x)
     np.testing.assert_allclose(ntk, standard @ standard.T + 1, rtol=1e-3, atol=1e-3)
+    if name != "linen":  # trained alike, once they are converted
+        return
     keys, given["epochs"] = jax.random.split(key), 20
     _, history = training.train(keys, model, data, loss, optax.sgd(1e-2), **given)
     assert (history.rows[-1]["batch_loss"] < history.rows[0]["batch_loss"]).all()

@@ -64,15 +64,18 @@ STAX_POOLED = stax.serial(stax.GlobalAvgPool(), stax.Dense(2))
 
 # Between a convolution and a dense layer.
 BETWEEN = {
-    "ABRelu": ([ABRelu(-0.3, 1.7)], stax.ABRelu(-0.3, 1.7)),
-    "Abs": ([Abs()], stax.Abs()),
-    "Sin": ([Sin(0.7, 1.2, 0.4)], stax.Sin(0.7, 1.2, 0.4)),
-    "Numerical": ([ElementwiseNumerical(jnp.sin)], stax_numerical(jnp.sin)),
-    "LayerNorm": ([LayerNorm()], stax.LayerNorm()),
-    "AvgPool": ([Relu(), AvgPool((2, 2), (2, 1))], (stax.Relu(), stax.AvgPool((2, 2), (2, 1)))),
-    "SumPool": (
-        [Relu(), SumPool((2, 2), (2, 1), "SAME")],
-        (stax.Relu(), stax.SumPool((2, 2), (2, 1), padding="SAME")),
+    "LayerNorm, ABRelu, Sin": (
+        [LayerNorm(), ABRelu(-0.3, 1.7), conv(), Sin(0.7, 1.2, 0.4)],
+        (stax.LayerNorm(), stax.ABRelu(-0.3, 1.7), stax_conv(), stax.Sin(0.7, 1.2, 0.4)),
+    ),
+    "Abs, Numerical": (
+        [Abs(), conv(), ElementwiseNumerical(jnp.sin)],
+        (stax.Abs(), stax_conv(), stax_numerical(jnp.sin)),
+    ),
+    "AvgPool, SumPool": (
+        [Relu(), AvgPool((2, 2), (2, 1)), conv(), Relu(), SumPool((2, 2), (2, 1), "SAME")],
+        (stax.Relu(), stax.AvgPool((2, 2), (2, 1)), stax_conv(), stax.Relu())
+        + (stax.SumPool((2, 2), (2, 1), padding="SAME"),),
     ),
     "Residual": (
         [Residual((Relu(), conv()))],

@@ -43,7 +43,8 @@ with_settings = pytest.mark.parametrize(
 def built(row: Row, **settings):
     """A row's model, its compiled apply, and its parameters; shared, as compiling takes longest."""
     model = row.build(**settings)
-    return model, jax.jit(model.apply), model.init(jax.random.key(1), row.input_shape)
+    init = jax.jit(model.init, static_argnums=1)
+    return model, jax.jit(model.apply), init(jax.random.key(1), row.input_shape)
 
 
 def draw_inputs(row: Row, n: int = 7):

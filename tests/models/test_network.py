@@ -92,7 +92,7 @@ def test_cnn_equals_explicit_loops_in_both_parameterizations(key):
 def test_wide_resnet_equals_explicit_loops(key):
     x = jax.random.normal(key, (3, 5, 4, 2))
     model = wide_resnet(1, 3, parameterization="standard")
-    params = model.init(key, x.shape[1:])
+    params = jax.jit(model.init, static_argnums=1)(key, x.shape[1:])
     # Scale and shift start at 1 and 0; move them, so that a wrong use of them shows.
     params = jax.tree.map(lambda p: p + 0.2 * np.cos(np.arange(p.size)).reshape(p.shape), params)
     expected = forward_wide_resnet(as_float64(params), np.asarray(x, np.float64))

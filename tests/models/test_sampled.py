@@ -77,9 +77,9 @@ def test_max_pooling_is_the_limit_of_wide_networks():
     few, width = IMAGES[:2], 96
     wide = network(layers(width))
     finite = kernels.monte_carlo_kernel(
-        KEY, lambda key: wide.init(key, few.shape[1:]), wide.apply, few, tolerance=0.01
+        KEY, lambda key: wide.init(key, few.shape[1:]), wide.apply, few, tolerance=0.02
     )
-    found = sampled_kernel(KEY, layers(1), few, tolerance=0.005)
+    found = sampled_kernel(KEY, layers(1), few, tolerance=0.01)
     slack = TAIL * np.hypot(found.error, finite.error) + finite.mean.max() / width
     assert (np.abs(found.mean - finite.mean) < slack).all()
 

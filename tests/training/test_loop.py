@@ -109,18 +109,16 @@ def test_each_replica_equals_the_run_alone(key, run):
         assert history.rows[-1]["test_loss"][replica] == pytest.approx(own.rows[-1]["test_loss"])
 
 
-@pytest.mark.parametrize("num_devices", [1, 3])
-def test_replicas_give_the_same_bits_on_any_number_of_devices(key, run, num_devices):
+def test_replicas_give_the_same_bits_on_any_number_of_devices(key, run):
     keys = jax.random.split(key, 5)
-    layout = ReplicaLayout(5, jax.devices()[:num_devices])
+    layout = ReplicaLayout(5, jax.devices()[:3])
     params, _ = run(keys, optimizer=optax.sgd(0.1), layout=layout)
     expected, _ = run(keys, optimizer=optax.sgd(0.1))
     assert _same_bits(params, expected)
 
 
-@pytest.mark.parametrize("num_devices", [2, 8])
-def test_data_parallel_training_equals_one_device(key, run, num_devices):
-    layout = BatchLayout(8, jax.devices()[:num_devices])
+def test_data_parallel_training_equals_one_device(key, run):
+    layout = BatchLayout(8, jax.devices()[:8])
     params, history = run(key, optimizer=optax.adam(0.01), layout=layout)
     expected, whole = run(key, optimizer=optax.adam(0.01))
     for name in expected:
@@ -149,7 +147,7 @@ class _Killed(Exception):
     pass
 
 
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=2, deadline=None, derandomize=True)
 @given(stacks(), st.integers(1, 4), st.integers(1, 3), st.sampled_from([optax.adam, optax.sgd]))
 def test_a_killed_run_of_any_layers_resumes_with_the_same_bits(stack, killed_after, every, rule):
     """Parameters, evaluations and measures."""

@@ -37,7 +37,6 @@ def alike(first, second):
 
 
 MODELS = {
-    "network": network,
     "scaled": lambda: models.scaled(network(), 2.0),
     "linearized": lambda: linearized_model(network()),
 }

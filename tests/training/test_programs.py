@@ -125,8 +125,9 @@ def test_a_loss_or_metric_of_ones_own_gives_each_example_its_number(name, target
         run(targets, WRONG[name])
     with pytest.raises(InputError, match="metrics"):
         run(targets, own, evaluation=Evaluation(metrics={"mine": WRONG[name]}))
-    _, history = run(targets, own, evaluation=Evaluation(metrics={"mine": own}))
-    assert history.rows[-1]["train_mine"] == history.rows[-1]["train_loss"]
+    if name == "one mean":  # once for each kind of targets
+        _, history = run(targets, own, evaluation=Evaluation(metrics={"mine": own}))
+        assert history.rows[-1]["train_mine"] == history.rows[-1]["train_loss"]
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -190,9 +191,11 @@ def by_steps(optimizer, layout):
     return steps.train_steps(problem, many, layout, **given).states.params
 
 
-@pytest.mark.parametrize(("loop", "parts"), [(by_epochs, 1), (by_epochs, 2), (by_steps, 2)])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_step_of_an_optimiser_is_that_of_optax(name, parts, loop):
+@pytest.mark.parametrize(
+    ("name", "loop", "parts"),
+    [("lbfgs", by_epochs, 1), ("plateau", by_epochs, 2), ("lbfgs", by_steps, 2)],
+)
+def test_a_step_of_an_optimiser_is_that_of_optax(name, loop, parts):
     layout = ReplicaLayout(1) if parts == 1 else BatchLayout(12, jax.devices()[:2])
     found = loop(OPTIMIZERS[name](), layout)
     expected = by_optax(OPTIMIZERS[name](), mean_loss, linear(1).init(None, (3,)))

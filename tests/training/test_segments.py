@@ -194,6 +194,14 @@ def grown(directory, rate=0.01, loss=chain_loss, first=1.0, validation=2.0, scal
     return grow_and_select(problem, state, fresh, steps=2, directory=directory, **given)
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("searched")
+    first = grown(directory)
+    assert grown(directory).scores == first.scores
+    return directory
+
+
 @pytest.mark.parametrize(
     ("named", "given"),
     [
@@ -206,8 +214,6 @@ def grown(directory, rate=0.01, loss=chain_loss, first=1.0, validation=2.0, scal
         ("data", {"validation": 3.0}),
     ],
 )
-def test_a_search_is_not_answered_with_the_losses_of_another(tmp_path, named, given):
-    first = grown(tmp_path)
-    assert grown(tmp_path).scores == first.scores
+def test_a_search_is_not_answered_with_the_losses_of_another(searched, named, given):
     with pytest.raises(InputError, match=f"of other {named} than this run's"):
-        grown(tmp_path, **given)
+        grown(searched, **given)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from reports import make_report
 from small_noise_curves import configure, make_small, run
+from small_sweeps import swept
 
 from lsa_jax import backend, kernels, parallel
 from lsa_jax.errors import InputError
@@ -17,7 +18,6 @@ from lsa_jax.experiments.lsa.noise_curves.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.run import run_sweep
 
 
 def test_trained_points_of_one_shape_are_replicas_and_kernels_are_alone():
@@ -275,7 +275,7 @@ def test_a_network_of_ones_own_runs_and_a_changed_file_is_another_sweep(tmp_path
 
     def sweep(config):
         points = make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
-        return run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
+        return swept(config, points, tmp_path / "run")
 
     results = sweep(config)
     assert (results["status"] == "ok").all() and len(results) == 3

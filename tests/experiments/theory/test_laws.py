@@ -50,9 +50,8 @@ def reported(table, folder, **fields):
 # --- training -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("depth", [2, 3])
-def test_lazy_training_is_the_closed_form_of_kernel_gradient_descent(depth, tmp_path):
-    fields = {"law": "sharpness", "depth": depth, "output_scale": 1e4, "learning_rate": 0.05}
+def test_lazy_training_is_the_closed_form_of_kernel_gradient_descent(tmp_path):
+    fields = {"law": "sharpness", "depth": 3, "output_scale": 1e4, "learning_rate": 0.05}
     config, data, outcome = trained(tmp_path, **fields)
     train, test = experiment.draw(config, data)
     model = experiment.build(config)
@@ -175,10 +174,8 @@ def test_losses_of_the_infinite_ntk_are_those_of_its_gradient_descent(depth):
     np.testing.assert_allclose(found, np.array(losses)[[0, 1, 7, 39]], rtol=1e-4)
 
 
-def test_networks_of_digits_are_dense_or_convolutions(tmp_path):
-    fields = {"law": "sharpness", "depth": 3, "output_scale": 0.1, "learning_rate": 0.01}
-    _, _, outcome = trained(tmp_path, model="cnn", **fields)
-    assert outcome.status == "ok" and 0 < outcome.metrics["edge_ratio"] < 1
+def test_networks_of_digits_are_dense_or_convolutions():
+    fields = {"law": "sharpness", "depth": 3}
     for model, dimensions in (("cnn", [4, 4, 2]), ("mlp", [2, 2, 2])):
         config = set_fields(SETTINGS.default_config(), SMALL | fields | {"model": model})
         params = experiment.build(config).init(jax.random.key(0), (8, 8, 1))

@@ -89,7 +89,7 @@ def functions(draw):
     return apply, params, (positions, sizes[0])
 
 
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(functions(), st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_all_methods_are_products_of_explicit_jacobians(function, n1, n2, full):
     apply, params, shape = function
@@ -119,7 +119,7 @@ def _assert_full_precision(function, *arguments):
     assert products and all("HIGHEST" in line for line in products)
 
 
-@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise", "auto"])
+@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise"])
 def test_products_of_the_finite_ntk_are_in_full_precision(key, method):
     model = network([Conv(2, b_std=0.1), Relu(), Flatten(), Dense(5), Relu(), Dense(3)])
     params, x = model.init(key, (3, 3, 1)), jnp.ones((2, 3, 3, 1))
@@ -128,7 +128,7 @@ def test_products_of_the_finite_ntk_are_in_full_precision(key, method):
         _assert_full_precision(ntk, params, x)
 
 
-@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise", "auto"])
+@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise"])
 def test_the_finite_ntk_of_no_examples_is_empty(params, method):
     ntk = functools.partial(empirical_ntk, _apply, params, method=method)
     some, none = jnp.ones((2, 4)), jnp.ones((0, 4))

@@ -32,8 +32,7 @@ NETS = {
     "same": (
         [
             *(Conv(3, w_std=0.8, b_std=0.3), LeakyRelu(0.2), Conv(4, strides=(2, 1)), Erf()),
-            Dense(3, 1.3),
-            *(Relu(), Flatten(), Dense(5, b_std=0.1), Erf(), Dense(2, 1.2, 0.5)),
+            *(Flatten(), Dense(2, 1.2, 0.5)),
         ],
         (4, 5, 2),
     ),
