@@ -218,7 +218,7 @@ def _draw_lines(axis: Any, table: pd.DataFrame, y: pd.Series, x: str, **labels: 
 
 
 def _draw_curves(table: pd.DataFrame, label: str) -> Any:
-    """Draws test accuracy and percentage retained against the level, one row an arrangement."""
+    """Draws test accuracy and percentage retained against noise; a row an arrangement."""
     names = list(table["arrangement"].unique())
     figure, grid = subplots(len(names), 2, 4.5, 3.8)
     quantities = (
