@@ -14,7 +14,11 @@ from lsa_jax.sweep import gallery_pages, publishing  # noqa: E402
 from notebooks import prepare  # noqa: E402
 
 _GALLERY = Path(__file__).with_name("gallery")
-_NARROW = re.compile(r'<td.*?</td>|<div class="language-bash.*?</div>', re.DOTALL)
+_NARROW = re.compile(
+    r'<td.*?</td>|<code>[^<]*</code>|<div class="language-bash.*?</div>', re.DOTALL
+)
+_FLAG = re.compile(r"(?<![\w-])--[a-z]+")
+_NUMBERED = re.compile(r"# (\w+) ([\d.]+)")  # a page's title: "Table 1 and figures 1, 2, ..."
 _SEAM = re.compile(r"<[^>]*>|(?<=\w)[/_](?=\w)")  # a tag, or the end of a part of a path
 _ADDRESS = re.compile(r'(src|href)="(?!\w+:|[/#])([^"]*)"')
 
@@ -58,10 +62,17 @@ def on_page_markdown(markdown, page, config, files):
     """Marks stale results on a page of the gallery, and links its HTML to pages as built."""
     if page.file.src_uri == "notebooks.md":
         return re.sub(r"`(\w+)\.ipynb`", _opened, markdown)
+    if page.file.src_uri.startswith("api/"):
+        page.meta["search"] = {"boost": 0.5}  # pages that explain come first
     if not page.file.src_uri.startswith("gallery/"):
         return markdown
     page.meta["hide"] = ["toc"]  # which leaves tables and cards more room
-    page.meta["search"] = {"boost": 2}  # "Table 1" finds the table before pages that name it
+    if title := _NUMBERED.match(markdown):  # "Table 1" finds the table, not pages that name it,
+        page.meta["tags"] = [f"{title[1]} {title[2]}"]
+        page.meta["search"] = {"boost": 8 ** (1 - len(title[2]))}  # nor table 10
+    markdown = markdown.replace(
+        '<div class="gallery-wide', '<div data-search-exclude="" class="gallery-wide'
+    )
     for item in gallery.read(_GALLERY).values():
         mark = gallery_pages.MARK.format(item.name)
         if mark in markdown:
@@ -70,8 +81,9 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def _breakable(found):
-    """Returns HTML whose paths may go on in the next line after a slash or an underscore."""
-    return _SEAM.sub(lambda seam: seam[0] + "<wbr>" * (seam[0][0] != "<"), found[0])
+    """Returns HTML whose paths break after a slash or an underscore, and no flag after `--`."""
+    html = _SEAM.sub(lambda seam: seam[0] + "<wbr>" * (seam[0][0] != "<"), found[0])
+    return _FLAG.sub(r'<span class="flag">\g<0></span>', html)
 
 
 def on_post_page(output, page, config):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 
 import lsa_jax
@@ -85,6 +86,11 @@ def test_the_readme_runs(quick_diagnosis, capsys):
     assert str(found) in capsys.readouterr().out and len(found.table) >= 3
 
 
+def test_the_readme_counts_the_primary_claims_as_the_gallery_does():
+    (counts,) = re.findall(r"\d+ of \d+ claims hold.*\.", PAGES["docs/gallery/index.md"])
+    assert counts in " ".join(PAGES["README.md"].split())
+
+
 @pytest.mark.parametrize("page", sorted(p for p in PAGES if p.startswith("docs/concepts/")))
 def test_a_concept_page_runs(page):
     run_page(page)
@@ -130,6 +136,23 @@ def test_the_experiment_that_one_adds_runs_and_reports(overlay, tmp_path):
     assert results["test_accuracy"].min() > 0.5
     assert "least lead" in (tmp_path / "run" / "report.md").read_text()
     assert (tmp_path / "run" / "stripes.png").stat().st_size > 0
+
+
+def test_the_claim_that_one_adds_is_decided():
+    from lsa_jax.experiments.lsa.noise_curves import claims
+    from lsa_jax.reporting.claims import decide
+    from lsa_jax.reporting.runs import Runs
+
+    (code,) = (code for _, code in blocks("docs/extend.md", "py"))
+    claim = eval(code, vars(claims))
+    for best, status in ((0.9, "shown"), (0.4, "not shown")):
+        rows = [
+            {"learner": "network", "noise": noise, "seed": seed, "test_accuracy": accuracy}
+            for seed in range(3)
+            for noise, accuracy in ((0.0, best + seed / 100), (1.0, 0.2))
+        ]
+        runs = Runs.of([], pd.DataFrame(rows).assign(status="ok", num_test=5_000))
+        assert decide(claim, runs).status == status
 
 
 def run_added(table, changes, learners_run, workdir):
@@ -313,6 +336,19 @@ def test_commands_have_flags_and_settings_that_exist(tmp_path):
             check=False,
         )
         assert result.returncode == 0, (script, found, result.stderr)
+
+
+@pytest.mark.documents
+def test_the_cluster_that_one_starts_submits_jobs_of_one_worker(monkeypatch):
+    jobqueue = pytest.importorskip("dask_jobqueue")
+    monkeypatch.setattr(jobqueue.pbs.PBSJob, "submit_command", "echo 1")
+    monkeypatch.setattr(jobqueue.pbs.PBSJob, "cancel_command", "echo")
+    with run_page("docs/launching/dask.md")["cluster"] as cluster:
+        script = cluster.job_script()
+    assert "select=1:ncpus=4:ngpus=1:mem=16GB" in script
+    assert {"--nthreads 1", "--no-nanny", "--memory-limit=0"} <= set(
+        re.findall(r"--(?:nthreads \d+|no-nanny|memory-limit=0)", script)
+    )
 
 
 def anchors(page):

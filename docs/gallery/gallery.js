@@ -1,10 +1,11 @@
 // Above the gallery's cards: three choices, which leave those that all of them accept.
 const cards = [...document.querySelectorAll(".gallery-card")];
-const statuses = ["shown", "shown of one seed", "not shown", "undecided", "condition not met",
+const statuses = [["holds", "shown"], ["holds for one seed", "shown of one seed"],
+  ["does not hold", "not shown"], ["open", "undecided"], ["cannot be judged", "condition not met"],
   "measured", "not run"];
 const choices = {
   work: [["all", ""], ...new Set(cards.map((card) => card.dataset.paper))],
-  "has a claim that is": [["anything", ""], ...statuses],
+  "status of a claim": [["any", ""], ...statuses],
   takes: [["any time", ""], ["under 1 min", 60], ["under 10 min", 600], ["under 1 h", 3600]],
 };
 if (cards.length) {

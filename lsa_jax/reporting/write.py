@@ -229,6 +229,7 @@ def environment() -> jinja2.Environment:
     made.filters |= {"broken": _broken, "plain": _plain}
     made.globals |= {
         "tone": tone,
+        "words": {status: words for status, (_, words) in _MARKS.items()},
         "width": courses.WIDTH,
         "height": courses.HEIGHT,
     }

@@ -118,7 +118,7 @@ def draw_places(axis: Any, row: dict[str, Any], colors: tuple[str, ...]) -> None
 def draw_pictures(
     rows: list[dict[str, Any]], titles: list[str], colors: tuple[str, ...] = _COLORS
 ) -> Any:
-    """Draws one panel a picture, the marks in the colours given in turn."""
+    """Draws neurons as dots and true patterns as stars, at several steps of training."""
     figure, (axes,) = subplots(1, len(rows), 4, 4)
     for axis, row, title in zip(axes, rows, titles, strict=True):
         draw_places(axis, row, colors)

@@ -124,7 +124,7 @@ def _mean_table(pairs: pd.DataFrame, step: int) -> pd.DataFrame:
 
 
 def _draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -> Any:
-    """Draws a row of panels a trial, one panel a quantity: pairs, largest of each size, curve.
+    """Draws each pair, the largest of each size m and the curve a m^b; a row a trial.
 
     On logarithmic axes values that are not positive have no place.
     """

@@ -120,7 +120,7 @@ def _table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(pictures: list[dict[str, Any]]) -> Any:
-    """Draws one row a block and one column an epoch: filters as dots, centres as stars."""
+    """Draws filters as dots and their centres as stars: a row a block, a column an epoch."""
     epochs = sorted({row["picture"] for row in pictures})
     figure, axes = subplots(len(BLOCKS), len(epochs), 3.2, 3.2)
     for row in pictures:

@@ -102,7 +102,7 @@ _COLUMNS = {
 
 
 def _draw(rows: list[dict[str, Any]]) -> Any:
-    """Draws one run's neurons; a mixture's centres in red and orange by label, as in the paper."""
+    """Draws one run's neurons as dots and a mixture's centres as stars, coloured by label."""
     titles = [f"after {row['picture']} steps" for row in rows]
     labels = rows[0]["mark_labels"]
     colors = tuple("#D62728" if label > 0 else "#FF8C00" for label in labels)
