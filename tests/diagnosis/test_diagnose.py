@@ -173,7 +173,7 @@ def test_given_parameters_take_a_test_set(data):
 )
 def test_a_larger_budget_is_spent_on_a_narrower_margin(pace, tested):
     def part(n):
-        return np.zeros((n, 2)), np.arange(n) % 10
+        return np.random.default_rng(n).normal(size=(n, 2)), np.arange(n) % 10
 
     task = make_task(*part(3000), test=tested and part(tested))
     found = [sizes.choose(task, pace, minutes, 50, {}) for minutes in (0.01, 1, 3, 20, 600)]
