@@ -121,7 +121,7 @@ def labelled(config: Config, rows: pd.DataFrame) -> pd.DataFrame:
 def arrangements(runs: Runs) -> list[Arrangement]:
     """Returns the arrangements of the planned runs, in their order."""
     return [
-        Arrangement(name, rows["start"].iloc[0], sorted(rows["level"].unique().tolist()))
+        Arrangement(name, rows["start"].iloc[0].item(), sorted(rows["level"].unique().tolist()))
         for name, rows in runs.planned.groupby("arrangement", sort=False)
     ]
 
