@@ -128,13 +128,13 @@ def _table(runs: Runs, tasks: tuple[str, ...]) -> pd.DataFrame:
         scores = {learner: _scores(own, learner) for learner in LEARNERS}
         row = {"data": TASKS[task]}
         row |= {LEARNERS[name]: mean_and_spread(of, ".1f") for name, of in scores.items()}
-        is_shown, best = decide(_gap(task), runs).status == "shown", best_fixed(runs, task)
+        is_shown = decide(_gap(task), runs).status == "shown"
         for learner in ("ntk_trained", "rfm"):
-            low, high, end = (
-                scores[name].mean() if name else np.nan for name in (best, "network", learner)
-            )
-            share = 100 * (end - low) / (high - low)
-            closed = f"{share:.0f}" if is_shown and np.isfinite(end) else ""
+            closed = ""
+            if is_shown and len(scores[learner]):
+                ends = (best_fixed(runs, task), "network", learner)
+                low, high, own = (scores[name].mean() for name in ends)
+                closed = f"{100 * (own - low) / (high - low):.0f}"
             row[f"gap closed by {LEARNERS[learner]} (%)"] = closed
         rows.append(row)
     return pd.DataFrame(rows)
