@@ -307,3 +307,9 @@ class BatchLayout:
 
 
 Layout = ReplicaLayout | BatchLayout
+
+
+@kept_programs
+def layout_of(count: int, batch_size: int | None = None) -> Layout:
+    """Returns the layout of many replicas, or of one run's batches; equal ones are one object."""
+    return BatchLayout(batch_size) if batch_size else ReplicaLayout(count)

@@ -189,7 +189,12 @@ def _difference(found: list[tuple], wanted: list[tuple]) -> str:
 
 
 def program_digest(function: Callable, *arguments: Any) -> int:
-    """Returns 32 bits of a function's program, with all constants that it refers to.
+    """Returns 32 bits of `program_text`."""
+    return digest(program_text(function, *arguments))
+
+
+def program_text(function: Callable, *arguments: Any) -> str:
+    """Returns a function's program for one part on a CPU, with all constants that it refers to.
 
     Args:
         function: of trees of arrays.
@@ -197,4 +202,4 @@ def program_digest(function: Callable, *arguments: Any) -> int:
     """
     mapped, forms = as_one_part(function, *arguments)
     with backend.built_for("cpu"):
-        return digest(jax.jit(mapped).trace(*forms).lower(lowering_platforms=("cpu",)).as_text())
+        return jax.jit(mapped).trace(*forms).lower(lowering_platforms=("cpu",)).as_text()

@@ -8,6 +8,8 @@ filled up with examples of weight zero. Everything random is a function of (key,
 that continues from a checkpoint ends with the same bits as one that was never stopped.
 """
 
+import dataclasses
+import hashlib
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,8 +26,8 @@ from lsa_jax.checks import integer, require
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model, state_names
-from lsa_jax.parallel import Layout, ReplicaLayout
-from lsa_jax.training.checkpoints import program_digest
+from lsa_jax.parallel import Layout, ReplicaLayout, kept_programs, layout_of
+from lsa_jax.training.checkpoints import program_text
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.optimizers import optimizers_of
 from lsa_jax.training.programs import (
@@ -103,6 +105,35 @@ class Evaluation(NamedTuple):
 BY_EPOCH = Evaluation()
 
 
+class _Programs(NamedTuple):
+    """`make_init`, `make_epoch`, and `make_evaluate` by source, mapped by a layout."""
+
+    init: Callable
+    epoch: Callable
+    evaluate: dict[str, Callable]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """A recipe and its sources; jobs of equal hashes have equal programs."""
+
+    hashes: tuple[bytes, ...]
+    layout: Layout
+    recipe: Recipe = dataclasses.field(compare=False)
+    sources: dict[str, Source] = dataclasses.field(compare=False)
+
+
+def _map_programs(job: _Job) -> _Programs:
+    layout, recipe, train = job.layout, job.recipe, job.sources["train"]
+    evaluate = {n: layout.map(make_evaluate(recipe, s), 2) for n, s in job.sources.items()}
+    epoch = layout.map(make_epoch(recipe, train), 3, donate=True)
+    return _Programs(layout.map(make_init(recipe, train), 2), epoch, evaluate)
+
+
+# Groups of a sweep often differ in their data and in values of replicas alone.
+_kept_programs = kept_programs(_map_programs)
+
+
 class _Run:
     """One training run: programs compiled for a layout, and the table of its reports.
 
@@ -120,17 +151,14 @@ class _Run:
         replicas: PyTree,
         epochs: int,
         evaluation: Evaluation,
+        programs: _Programs,
     ) -> None:
         self.layout = layout = recipe.layout
         self._recipe, self._train, self._given = recipe, sources["train"], replicas
         self.steps_per_epoch = -(-sources["train"].num_examples // recipe.batch_size)
         self._keys, self._replicas = layout.spread((keys, replicas))
         self._arrays = {name: layout.share(source.arrays) for name, source in sources.items()}
-        self._epoch = layout.map(make_epoch(recipe, sources["train"]), 3, donate=True)
-        self._evaluate = {
-            name: layout.map(make_evaluate(recipe, source), 2) for name, source in sources.items()
-        }
-        init = layout.map(make_init(recipe, sources["train"]), 2)
+        init, self._epoch, self._evaluate = programs
         self.start = init(self._keys, self._replicas, self._arrays["train"])
         self.course = self._course(evaluation.measuring, epochs)
         self.seconds: list[float] = []
@@ -284,6 +312,29 @@ def _check_sizes(
         require(name, value, integer(1))
 
 
+def _program_texts(
+    recipe: Recipe,
+    sources: dict[str, Source],
+    keys: Key[Array, " replicas"],
+    replicas: PyTree,
+) -> dict[str, str]:
+    """Returns the programs of one replica that decide the bits of a run, by name."""
+    recipe = recipe._replace(layout=ReplicaLayout(1, jax.local_devices()[:1]))
+    train, last = sources["train"], sources.get("test", sources["train"])
+    first = jax.eval_shape(lambda *trees: jax.tree.map(lambda a: a[0], trees), keys, replicas)
+    init, epoch, evaluate = (
+        make_init(recipe, train),
+        make_epoch(recipe, train),
+        make_evaluate(recipe, last),
+    )
+    state = jax.eval_shape(init, *first, train.arrays)
+    return {
+        "initial parameters": program_text(init, *first, train.arrays),
+        "model, loss or optimiser": program_text(epoch, state, *first, train.arrays),
+        "evaluation": program_text(evaluate, state, first[1], last.arrays),
+    }
+
+
 def _identity(
     recipe: Recipe,
     sources: dict[str, Source],
@@ -291,32 +342,25 @@ def _identity(
     replicas: PyTree,
     epochs: int,
     evaluation: Evaluation,
+    texts: dict[str, str],
 ) -> dict[str, int]:
     """Returns hashes of all that decides the bits of a run, by name.
 
     Of the functions of `evaluation` only the metrics count.
     """
-    recipe = recipe._replace(layout=ReplicaLayout(1, jax.local_devices()[:1]))
-    train, last = sources["train"], sources.get("test", sources["train"])
-    first = jax.eval_shape(lambda *trees: jax.tree.map(lambda a: a[0], trees), keys, replicas)
-    init = make_init(recipe, train)
-    state = jax.eval_shape(init, *first, train.arrays)
-    evaluate = make_evaluate(recipe, last), state, first[1], last.arrays
     measuring = evaluation.measuring
     how = evaluation.every, evaluation.start, measuring.names, measuring.examples
+    programs = {name: digest(text) for name, text in texts.items()}
     return {
         "keys": digest(keys),
         "replicas": digest(replicas),
         "epochs": epochs,
         "batch size": recipe.batch_size,
         "frozen parameters": digest(repr(recipe.frozen)),
-        "training examples": digest(train.arrays),
+        "training examples": digest(sources["train"].arrays),
         "test examples": digest(sources["test"].arrays if "test" in sources else ()),
-        "initial parameters": program_digest(init, *first, train.arrays),
-        "model, loss or optimiser": program_digest(
-            make_epoch(recipe, train), state, *first, train.arrays
-        ),
-        "evaluation": digest(f"{how} {program_digest(*evaluate)}"),
+        **programs,
+        "evaluation": digest(f"{how} {programs['evaluation']}"),
     }
 
 
@@ -369,7 +413,7 @@ def train(
     sources = {"train": Source.of(data)}
     if evaluation.test is not None:
         sources["test"] = Source.of(evaluation.test, "evaluation.test")
-    layout = layout or ReplicaLayout(len(key))
+    layout = layout or layout_of(len(key))
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     recipe = Recipe(
         model,
@@ -382,8 +426,14 @@ def train(
         layout,
     )
     recipe = fitted(recipe, evaluation.metrics, sources, key, replicas)
-    given = recipe, sources, key, replicas, epochs, evaluation
-    run = _Run(*given)
+    given, texts = (recipe, sources, key, replicas), {}
+    if checkpoints.directory is None or backend.dry_run() is not None:
+        programs = _map_programs(_Job((), recipe.layout, recipe, sources))
+    else:
+        texts = _program_texts(*given)
+        hashes = tuple(hashlib.sha256(text.encode()).digest() for text in texts.values())
+        programs = _kept_programs(_Job(hashes, recipe.layout, recipe, sources))
+    run = _Run(*given, epochs, evaluation, programs)
     state, done, cost = run_segments(
         run.start,
         run.table,
@@ -392,7 +442,7 @@ def train(
         kept=checkpoints,
         layout=run.layout,
         going=run.going,
-        identity=lambda: _identity(*given),
+        identity=lambda: _identity(*given, epochs, evaluation, texts),
         progress=lambda done: progress and progress(done / epochs),
         course=run.course,
     )

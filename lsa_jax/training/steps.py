@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lsa_jax import backend
 from lsa_jax.arrays import digest, real_numbers
 from lsa_jax.errors import InputError
-from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout, as_one_part, kept_programs
+from lsa_jax.parallel import Layout, as_one_part, kept_programs, layout_of
 from lsa_jax.training.checkpoints import program_digest
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.optimizers import check_optimizer, descend
@@ -294,11 +294,6 @@ def train_steps(
     return Trained(layout.gather(now.state), losses, course, cost)
 
 
-@kept_programs  # which are shared by layout
-def _layout(batch_size: int | None, count: int) -> Layout:
-    return BatchLayout(batch_size) if batch_size else ReplicaLayout(count)
-
-
 class Placement(NamedTuple):
     """Number of networks trained at once, and their placement on the devices.
 
@@ -314,7 +309,7 @@ class Placement(NamedTuple):
     def parts(self, count: int) -> list[tuple[int, int, Layout]]:
         """Returns first network, number after the last, and layout, part by part."""
         parts = _spans(0, count, 1 if self.batch_size else min(self.at_once or count, count))
-        return [(*part, _layout(self.batch_size, part[1] - part[0])) for part in parts]
+        return [(*part, layout_of(part[1] - part[0], self.batch_size)) for part in parts]
 
 
 EVERYWHERE = Placement()
@@ -388,6 +383,6 @@ def train_one(problem: Problem, state: NetworkState, batch_size: int, **settings
         InputError: the devices cannot share a batch evenly.
     """
     single = jax.tree.map(lambda a: np.asarray(a)[None], state)
-    found = train_steps(problem, single, _layout(batch_size, 1), **settings)
+    found = train_steps(problem, single, layout_of(1, batch_size), **settings)
     one = jax.tree.map(lambda a: a[0], found.states)
     return found._replace(states=one, losses=found.losses[:, 0])

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_stacks import stacks
 
+from lsa_jax import parallel
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models import network
@@ -124,6 +125,50 @@ def test_data_parallel_training_equals_one_device(key, run):
     for name in expected:
         np.testing.assert_allclose(params[name], expected[name], rtol=1e-4, atol=1e-6)
     assert history.rows[-1]["test_accuracy"] == pytest.approx(whole.rows[-1]["test_accuracy"])
+
+
+def _with(rate, slope, momentum=0.9):
+    """Returns arguments of `train` whose functions are new objects in each call."""
+    slopes = jnp.array([[slope, 1.0, 1.0]])  # a constant of the program
+    return {
+        "model": Model(_init, lambda params, x: slopes * _apply(params, x), None),
+        "optimizer": lambda replica: optax.sgd(rate * replica, momentum=momentum),
+        "replicas": jnp.array([1.0, 2.0]),
+    }
+
+
+def test_equal_programs_are_compiled_once_and_others_are_not_taken_for_them(
+    key, data, run, tmp_path, monkeypatch
+):
+    """A run that keeps checkpoints takes the programs of an equal one before it."""
+    mapped, keys = [], jax.random.split(key, 2)
+    map_devices = parallel.map_devices
+    monkeypatch.setattr(
+        parallel,
+        "map_devices",
+        lambda *given, **own: mapped.append(1) or map_devices(*given, **own),
+    )
+    others = data._replace(inputs=data.inputs[::-1])
+    variants = [
+        ({}, {}),
+        ({"data": others}, {}),
+        ({}, {"slope": 1.5}),
+        ({}, {"rate": 0.02}),
+        ({}, {"momentum": 0.5}),
+        ({"loss": LOSSES["class_mean_cross_entropy"]}, {}),
+        ({"evaluation": Evaluation(data, {"none": lambda f, y: 0 * y[:, 0]})}, {}),
+        ({"batch_size": 4}, {}),
+    ]
+    counts = []
+    for place, (own, functions) in enumerate(variants):
+        own = {"epochs": 1, **_with(**{"rate": 0.1, "slope": 1.0} | functions), **own}
+        before = len(mapped)
+        found = run(keys, **own, checkpoints=Checkpoints(tmp_path / f"{place}"))
+        counts.append(len(mapped) - before)
+        expected = run(keys, **own)
+        assert _same_bits(found[0], expected[0]) and _same_bits(found[1].rows, expected[1].rows)
+    assert counts[0] > 0 and counts[1] == 0
+    assert all(counts[2:])
 
 
 def test_a_run_may_be_measured_before_its_first_epoch(key, data, run, tmp_path):

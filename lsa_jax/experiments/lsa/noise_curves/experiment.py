@@ -222,7 +222,7 @@ def train_group(
         ),
         replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(tasks.replica_of, group)),
         frozen=trained.frozen,
-        layout=parallel.BatchLayout(settings.batch_size) if config.parallel == "data" else None,
+        layout=parallel.layout_of(1, settings.batch_size) if config.parallel == "data" else None,
         checkpoints=training.Checkpoints(directory, settings.checkpoint_every),
         progress=progress,
     )
