@@ -3,15 +3,17 @@
 import ctypes
 import functools
 import gc
+import inspect
 import multiprocessing
 import os
 import runpy
 import sys
 import tempfile
+import types
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 # Before jax is imported: devices are counted once. Programs of tests are small, so compiling them
 # costs more than running them: optimise little, and compile once the programs that tests, the two
@@ -52,8 +54,11 @@ if version("jaxlib").startswith("0.10."):
 # over again.
 gc.set_threshold(20_000, 20, 20)
 
-# A whole number is accepted where a float is asked for, as static checkers have it.
-_check = beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))
+# A whole number is accepted where a float is asked for, as static checkers have it. Wrong types are
+# a TypeError, as without the checks.
+_check = beartype.beartype(
+    conf=beartype.BeartypeConf(is_pep484_tower=True, violation_type=TypeError)
+)
 _checked: dict[tuple, Callable] = {}
 
 
@@ -74,7 +79,46 @@ def checked(function: Callable) -> Callable:
     return check
 
 
-# From here on every function of the package checks its arguments and results, shapes included.
+def _of_arrays(hint: Any) -> bool:
+    """Whether a hint names a shape, or is a text, which may."""
+    names_a_shape = type(hint).__module__.startswith("jaxtyping") or isinstance(hint, str)
+    return names_a_shape or any(map(_of_arrays, get_args(hint)))
+
+
+_with_shapes = jaxtyping.jaxtyped
+
+
+def _jaxtyped(**options: Any) -> Callable:
+    """Decorates as jaxtyping does, but at the first call: most of what is defined is not called.
+
+    Functions without arrays need no shapes, and closures of these are not checked: jaxtyping would
+    bind the arguments of each call to names, and closures are defined again and again.
+    """
+
+    def decorate(function: Any) -> Any:
+        if not isinstance(function, types.FunctionType):
+            return _with_shapes(**options)(function)
+        shaped = any(map(_of_arrays, function.__annotations__.values()))
+        shaped = shaped or inspect.isgeneratorfunction(function)
+        if not shaped and (function.__closure__ or not function.__annotations__):
+            return function
+        made = []
+
+        @functools.wraps(function)
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            if jaxtyping.config.jaxtyping_disable:
+                return function(*arguments, **named)
+            if not made:
+                made.append(_with_shapes(**options)(function) if shaped else _check(function))
+            return made[0](*arguments, **named)
+
+        return wrapped
+
+    return decorate
+
+
+# From here on the functions of the package check their arguments and results, shapes included.
+jaxtyping.jaxtyped = _jaxtyped
 jaxtyping.install_import_hook("lsa_jax", f"sys.modules[{__name__!r}].checked")
 assert "lsa_jax" not in sys.modules  # it would go unchecked
 
@@ -97,7 +141,7 @@ def pytest_collection_finish() -> None:
 
 
 # Beyond so many bytes a worker drops its compiled programs after a file, to stay below 2 GB.
-_MOST_MEMORY = 1.2e9
+_MOST_MEMORY = 1.4e9
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -48,7 +48,6 @@ def run_page(page):
     for title, code in blocks(page, "python"):
         if title is None:
             exec(compile(code, page, "exec"), namespace)
-    jax.clear_caches()  # no other test needs a page's programs
     return namespace
 
 

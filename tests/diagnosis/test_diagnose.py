@@ -191,14 +191,13 @@ def test_the_chosen_sizes_are_printed(data, capsys):
     assert str(found.sizes) in capsys.readouterr().out
 
 
-def test_seeds_that_share_a_start_are_named(data):
+def test_seeds_that_share_a_start_are_named(rich, data):
     init, apply = network()
     start = init(jax.random.key(0), (40,))
     shared = (lambda key, shape: start, apply)
     found = lsa_jax.diagnose(shared, *data, **SMALL, examples=400, epochs=2)
     assert "one start" in str(found)
-    found = lsa_jax.diagnose((init, apply), *data, **SMALL, examples=400, epochs=2)
-    assert "one start" not in str(found)
+    assert "one start" not in str(rich)
 
 
 def test_one_output_of_two_classes_is_trained_with_the_logistic_loss(data):
@@ -325,6 +324,6 @@ def test_c_falls_with_the_output_scale_from_above_a_half_to_below_a_tenth_on_dig
         )
         return float(jnp.sqrt(missed / moved))
 
-    errors = [error(alpha) for alpha in (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)]
+    errors = [error(alpha) for alpha in (0.25, 4.0, 256.0)]
     assert errors[0] > 0.5 and errors == sorted(errors, reverse=True) and errors[-1] < 0.1
     assert error(math.inf) < 1e-5

@@ -137,10 +137,10 @@ def test_a_process_that_finds_only_held_groups_runs_nothing_and_imports_no_jax(r
 
 def test_many_processes_on_one_folder_write_each_result_once(recorded, fork):
     clients = [
-        fork("groups", f"--workdir={recorded}", environment=dict(os.environ)) for _ in range(3)
+        fork("groups", f"--workdir={recorded}", environment=dict(os.environ)) for _ in range(2)
     ]
     found = [client.wait() for client in clients]
-    assert [status for status, _, _ in found] == [0] * 3, found
+    assert [status for status, _, _ in found] == [0] * 2, found
     assert len(list(recorded.glob("runs/*/result.json"))) == 4
     work.report_all(recorded)
     assert (recorded / "report.md").exists()

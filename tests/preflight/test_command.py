@@ -2,25 +2,32 @@
 
 import importlib.util
 import json
+import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+
+@pytest.fixture
+def preflight(fork):
+    """Runs the command in a fork; flags of the compiler are tried in another process first."""
+
+    def run(*flags, config="configs/quickstart.py:quick", xla=""):
+        ended = fork(
+            *("preflight", f"--config={config}", *flags),
+            environment=os.environ | {"XLA_FLAGS": xla},
+        )
+        return subprocess.CompletedProcess(flags, *ended.wait())
+
+    return run
 
 
-def preflight(*flags, config="configs/quickstart.py:quick"):
-    command = [sys.executable, "-m", "launch.preflight", f"--config={config}", *flags]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_the_quickstarts_programs_are_compiled_for_several_devices(tmp_path):
+def test_the_quickstarts_programs_are_compiled_for_several_devices(preflight, tmp_path):
     file = tmp_path / "found.json"
     # One program of every kind: training, tiles of a kernel, a solve on the host.
     learners = "--config.sweep.learner=('network', 'ntk_infinite')"
-    done = preflight("--topology=cpu:2", f"--json={file}", learners)
+    xla = os.environ["XLA_FLAGS"]
+    done = preflight("--topology=cpu:2", f"--json={file}", learners, xla=xla)
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())
     names = [program["name"] for program in found["programs"]]
@@ -41,7 +48,7 @@ def test_the_quickstarts_programs_are_compiled_for_several_devices(tmp_path):
         (("--topology=v5e:2x2",), "pip install 'lsa_jax[preflight-tpu]'"),
     ],
 )
-def test_mistakes_cost_one_line(flags, named):
+def test_mistakes_cost_one_line(preflight, flags, named):
     if "preflight-tpu" in named and importlib.util.find_spec("libtpu"):
         pytest.skip("libtpu is installed")
     done = preflight(*flags)
@@ -49,15 +56,13 @@ def test_mistakes_cost_one_line(flags, named):
     assert done.returncode == 2 and line.startswith("error: ") and named in line
 
 
-def test_a_flag_that_the_compiler_does_not_know_costs_one_line(monkeypatch):
+def test_a_flag_that_the_compiler_does_not_know_costs_one_line(preflight):
     # jaxlib ends a process for it, and so does libtpu.
-    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
-    done = preflight("--topology=cpu")
+    done = preflight("--topology=cpu", xla="--xla_no_such_flag=1")
     (line,) = done.stderr.strip().splitlines()
     assert done.returncode == 2 and not done.stdout and "--xla_no_such_flag=1; accepted" in line
 
 
-def test_a_configuration_that_compiles_nothing_is_a_mistake(monkeypatch):
-    monkeypatch.delenv("XLA_FLAGS", raising=False)
+def test_a_configuration_that_compiles_nothing_is_a_mistake(preflight):
     done = preflight("--topology=cpu", config="configs/lsa/lemmas.py:quick")
     assert done.returncode == 2 and "compiles nothing for a device" in done.stderr

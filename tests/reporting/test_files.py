@@ -89,7 +89,9 @@ def test_an_array_that_is_cut_or_changed_anywhere_is_read_or_named(tmp_path, nam
         with pytest.raises(InputError, match=f"^{path} is damaged; remove it$"):
             files.read_array(path, "remove it")
     # The header comes first in the one, the directory last in the other.
-    places = range(128) if name.endswith("npy") else range(len(content) - 120, len(content))
+    places = (
+        range(0, 128, 3) if name.endswith("npy") else range(len(content) - 120, len(content), 3)
+    )
     for place in places:
         for wrong in (1, 39, content[place] ^ 1, content[place] ^ 128):
             path.write_bytes(content[:place] + bytes([wrong]) + content[place + 1 :])

@@ -9,7 +9,7 @@ import pytest
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.reporting.write import counts_in_words, main_claims, table_of_means, write_report
+from lsa_jax.reporting.write import counts_in_words, table_of_means, write_report
 
 RECORD = {
     "command": ["/somewhere/launch/sweep.py", "--config=configs/a.py", "--workdir=runs/a b"],
@@ -66,22 +66,8 @@ def page(folder):
     return (folder / "report.html").read_text().replace("<wbr>", "")
 
 
-def test_the_page_has_claims_runs_settings_command_and_machine(page):
-    assert "<h1>A title &amp; more</h1>" in page
-    assert (
-        "3 runs, 1 failed, 6 s in all." in page
-        and "1 of 1 claims holds, 1 claim was not run." in page
-    )
-    assert "20.5 ± 1.2" in page and "17.25 to 23.75" in page and ">note<" not in page
-    assert '<span class="status good">shown</span>' in page
-    assert '<span class="status bad">failed</span> the &lt;loss&gt; was not finite' in page
-    assert '<td class="number" data-value="0.123456">0.1235</td>' in page
-    assert "python -m launch.sweep --config=configs/a.py" in page and "/somewhere" not in page
-    assert "A processor, 2 cores, 24 GiB" in page and "0.10.2" in page
-    assert re.search(r">data.dataset</td>\s*<td class=\"text\">digits</td>", page)
-
-
-def test_the_page_needs_nothing_from_elsewhere(page):
+def test_the_page_needs_nothing_from_elsewhere_and_texts_are_no_markup(page):
+    assert "&lt;loss&gt;" in page and "<loss>" not in page
     assert not re.search(r"https?://|@import|url\(|<link", page)
     sources = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert len(sources) == 1 and sources[0].startswith("data:image/svg+xml;base64,")
@@ -114,13 +100,6 @@ def test_an_interval_ends_where_its_number_does_and_one_that_is_not_there_stays_
     assert claim(0.2, 1.5).within(0.0, 1.0) == claim(0.2, 1.0)
     assert claim(0.2, 0.8).within(0.0, 1.0) == claim(0.2, 0.8)
     assert claim(None, None).within(0.0, 1.0) == claim(None, None)
-
-
-def test_the_markdown_report_has_claims_then_tables_then_figures_then_all_claims(folder):
-    text = (folder / "report.md").read_text()
-    claim = main_claims(files.read_json(folder / "report.json"))[0]["item"]
-    places = [text.index(part) for part in (claim, "## A heading", "](curve.png)")]
-    assert places == sorted(places) and text.rindex(claim) > places[-1]
 
 
 def test_a_table_of_means_has_a_row_a_group_and_the_columns_that_runs_have():

@@ -8,7 +8,6 @@ from small_sweeps import swept
 from lsa_jax.experiments.feature_learning.learning import learners, settings
 from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
 from lsa_jax.reporting import outcomes
-from lsa_jax.training import segments
 
 
 @pytest.fixture(scope="module")
@@ -35,29 +34,6 @@ def test_runs_of_a_seed_keep_outcomes_on_its_test_set_and_have_its_settings(fini
     structured = results[results["structured"]]
     tests = [{kept[run].test for run in own["id"]} for _, own in structured.groupby("seed")]
     assert [len(names) for names in tests] == [1, 1] and tests[0] != tests[1]
-
-
-def test_a_run_goes_on_after_a_kill_with_the_same_numbers(make, finished, tmp_path, monkeypatch):
-    points = make()[1]
-    save = segments.checkpoints.save
-
-    def killed(directory, step, tree):
-        save(directory, step, tree)
-        if step == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(segments.checkpoints, "save", killed)
-    with pytest.raises(KeyboardInterrupt):
-        EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    monkeypatch.undo()
-    found = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    _, folder, results, _ = finished
-    rows = results[results["learner"] == "network"]
-    for name in ("test_accuracy", "batch_loss", "cosine", "kernel_distance"):
-        assert [outcome.metrics[name] for outcome in found] == list(rows[name])
-    kept = outcomes.read(folder, rows["id"])
-    for outcome, before in zip(found, kept.values(), strict=True):
-        np.testing.assert_array_equal(outcome.outcomes.values, before.values)
 
 
 def test_runs_whose_loss_is_not_finite_have_failed_where_they_stopped(make, tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ from reports import make_report
 
 from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.claims import runs_of
-from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.report import with_retained
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting.runs import Runs
@@ -252,21 +251,3 @@ def test_growing_backgrounds_are_compared_with_the_bare_image():
     lines = {line.get_label(): line.get_data() for line in figure.axes[0].lines}
     np.testing.assert_allclose(lines["finite NTK"], [sides, wanted], rtol=1e-3)
     plt.close(figure)
-
-
-def test_widths_are_named_where_there_are_two_and_series_stay_in_order():
-    fields = {"sweep.learner": ("ntk_finite", "network"), "sweep.ntk_width_factor": (10, 2)}
-    config = configure(**fields)
-    table = results(
-        config, lambda noise, width_factor, **point: width_factor / 20 / (1 + noise), spread=0.0
-    )
-    fewer = (table["width_factor"] == 2) & (table["seed"] == 2)
-    found = make_report(config, table[~fewer], Path())
-    label = LEARNERS["ntk_finite"].label
-    names = [f"{label}, width 10", f"{label}, width 2", LEARNERS["network"].label]
-    (_, accuracy), (_, retained) = found.tables
-    assert accuracy["series"].tolist() == retained["series"].tolist() == names
-    assert accuracy["noise 0"].tolist() == ["50.00 ± 0.00", "10.00 ± 0.00", "5.00 ± 0.00"]
-    assert retained["noise 2"].tolist() == ["33.33 ± 0.00"] * 3
-    assert f"3 seed(s) ({names[1]} 2)" in found.notes[0]
-    assert make_report(config, table.assign(status="failed"), Path()).claims == []

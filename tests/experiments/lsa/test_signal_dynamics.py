@@ -110,25 +110,6 @@ def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
     np.testing.assert_array_equal(after.w_perp, [0.0, 1.0, 2.0])
 
 
-class Killed(Exception):
-    pass
-
-
-def test_a_killed_run_resumes_bit_identical(tmp_path, uninterrupted):
-    points, wanted = uninterrupted
-
-    def kill_in_the_middle(fraction):
-        if fraction > 0.8:
-            raise Killed
-
-    with pytest.raises(Killed):
-        run(points, tmp_path, kill_in_the_middle)
-    resumed = []
-    outcomes = run(points, tmp_path, resumed.append)
-    assert resumed == [1.0]
-    assert all(map(same, outcomes, wanted))
-
-
 def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, uninterrupted):
     points = make(sweep_seed=(1,), sweep_learning_rate=(0.1, 3e38, 0.2, 0.3))
     fine, failed, *others = run(points, tmp_path)

@@ -109,17 +109,6 @@ def test_kernels_are_aligned_with_the_last_tokens_labels_of_each_replica():
         assert found == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_a_killed_run_ends_with_the_same_numbers(trained, tmp_path, saved):
-    _, points = make()
-    saved.fatal = (tmp_path.name, 1)
-    with pytest.raises(KeyboardInterrupt):
-        EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    assert [mark for _, mark in saved] == [1, 2, 3]
-    for name in ("loss", "accuracy", "correlation", "success"):
-        assert [o.metrics[name] for o in outcomes] == [o.metrics[name] for o in trained]
-
-
 def test_a_run_whose_loss_is_not_finite_has_failed(tmp_path):
     _, points = make(sweep__value_scale=(3e38,), sweep__seed=(0,))
     outcomes = EXPERIMENT.run(points[1:], None, tmp_path, lambda fraction: None)
