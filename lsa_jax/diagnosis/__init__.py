@@ -216,7 +216,8 @@ def diagnose(
         pace = sizing.measure_pace(model, kernel, task, batch_size)
     sizes = sizing.choose(task, pace, minutes, batch_size, given)
     expected = sizing.expected_seconds(sizes, task, pace, batch_size)
-    say(f"{sizes}: at most about {duration(sum(expected))}")
+    over = f", above the budget of {minutes:g} min" * (sum(expected) > 60 * minutes)
+    say(f"{sizes}: at most about {duration(sum(expected))}{over}")
     task = tasks.subset(key_examples, task, sizes.examples)
     parts = list(tasks.splits(key_splits, task, sizes.folds))
     with Progress(100, unit="part", shown=progress) as bar:
