@@ -104,7 +104,10 @@ def labelled(config: Config, rows: pd.DataFrame) -> pd.DataFrame:
     without noise, or without a background.
     """
     axis, several = config.figure_axis, len(config.sweep.ntk_width_factor) > 1
-    rows = rows.assign(**{name: config.data[name] for name in PLACES if name not in rows})
+    # The one point of launch.run sweeps none of these.
+    known = {name: config[name] for name in ("learner", "width_factor", "noise")}
+    known |= {name: config.data[name] for name in PLACES}
+    rows = rows.assign(**{name: value for name, value in known.items() if name not in rows})
     places = rows[[name for name in PLACES if name != axis]].to_dict("records")
     widths = zip(rows["learner"], rows["width_factor"], strict=True)
     return rows.assign(
