@@ -211,9 +211,8 @@ def diagnose(
     given |= {} if task.test is None else {"folds": 1}
     say = functools.partial(print, flush=True) if progress else lambda text: None
     say("\n".join((task.words, *task.hints)))
-    pace = Pace()
-    if progress or given["folds"] is None or given["examples"] is None:
-        pace = sizing.measure_pace(model, kernel, task, batch_size)
+    timed = progress or None in (given["folds"], given["examples"])
+    pace = sizing.measure_pace(model, kernel, task, batch_size) if timed else Pace()
     sizes = sizing.choose(task, pace, minutes, batch_size, given)
     expected = sizing.expected_seconds(sizes, task, pace, batch_size)
     over = f", above the budget of {minutes:g} min" * (sum(expected) > 60 * minutes)
