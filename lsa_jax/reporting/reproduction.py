@@ -234,7 +234,7 @@ def _machine(sweep: Sweep) -> str:
 
 def _counts(claims: list[dict[str, Any]]) -> str:
     """Returns how many claims hold; where none was run for one reason, with the reason."""
-    reasons = {claim["note"] if claim["status"] == "not run" else "" for claim in claims}
+    reasons = {claim.get("note", "") * (claim["status"] == "not run") for claim in claims}
     reason = f" ({reasons.pop()})" if len(reasons) == 1 and any(reasons) else ""
     return counts_in_words(claims).removesuffix(".") + f"{reason}."
 
