@@ -263,8 +263,7 @@ def diagnose(
             *given_kernels,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    more = task.test is None and sizes.folds == 1
-    answer = grades.grade(found, more_examples=more, epochs=done)
+    answer = grades.grade(found, more_examples=sizes.folds == 1 and not task.test, epochs=done)
     answer = answer._replace(notes=(*answer.notes, *_notes(model, task, pairs[0])))
     return Diagnosis(found.finished, answer, task.words, sizes, _course(course, found, done))
 
