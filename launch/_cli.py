@@ -19,7 +19,7 @@ import ml_collections
 from absl import app, flags, logging
 
 from lsa_jax import program_cache
-from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError
+from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError, print_warning
 from lsa_jax.reporting import papers
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import load_settings, parse
@@ -102,12 +102,6 @@ def _fail(message: str) -> NoReturn:
     sys.exit(BAD_INPUT)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *where: object) -> None:
-    """Prints a warning in one line, without the line of code that Python would add."""
-    del where
-    print(f"warning: {' '.join(str(message).split())} ({category.__name__})", file=sys.stderr)
-
-
 def _print_names_of_any_bytes() -> None:
     """Lets the standard output hold names of files that are not UTF-8, and signs it has not."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -187,7 +181,7 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         del argv
         # absl shows every library's INFO lines, such as the devices that jax does not find.
         logging.set_verbosity(logging.WARNING)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = print_warning
         _print_names_of_any_bytes()
         try:
             if not configured:

@@ -123,7 +123,11 @@ def describe(of_tasks: Sequence[Sequence[Group]], gpus: int) -> str:
     runs, unknown = sum(group.runs for group in groups), [g for g in groups if not g.seconds]
     text = f"{runs} runs in {len(groups)} groups, {len(of_tasks)} tasks"
     if len(unknown) == len(groups):
-        return f"{text}; no time is published for them, launch.preflight estimates one"
+        words = shlex.join(unknown[0].sweep.words)
+        return (
+            f"{text}; no time is published for them; an estimate: "
+            f"python -m launch.preflight {words} --topology={'h100:1' if gpus else 'cpu'}"
+        )
     costs = iter(_costs(groups))
     times = [sum(itertools.islice(costs, len(task))) for task in of_tasks]
     guess = f" ({len(unknown)} groups by the average of the others)" if unknown else ""
@@ -157,5 +161,5 @@ def recorded(
         if sweeps and sweeps[0].name:
             words = {sweep.name: sweep.words for sweep in sweeps}
             typed = ["python", "-m", f"launch.{Path(sys.argv[0]).stem}", *sys.argv[1:]]
-            work.record_all(sweeps[0].workdir.parent, words, shlex.join(typed))
+            work.record_all(sweeps[0].workdir.parent, words, shlex.join(typed), data_dir)
         yield

@@ -1,5 +1,7 @@
 """Errors and warnings of runs, apart from bugs."""
 
+import sys
+
 # Exit status of a command with bad input.
 BAD_INPUT = 2
 
@@ -59,3 +61,9 @@ class ReportedError(InputError):
 
 class ElsewhereError(RuntimeError):
     """Another process of the same command has failed."""
+
+
+def print_warning(message: Warning | str, category: type[Warning], *where: object) -> None:
+    """Prints a warning in one line, without its line of code; a `warnings.showwarning`."""
+    del where
+    print(f"warning: {' '.join(str(message).split())} ({category.__name__})", file=sys.stderr)

@@ -6,6 +6,7 @@ found.table; found.figure(); found.claims; found.to_html("answer.html")
 """
 
 import base64
+import datetime
 import functools
 import html
 import io
@@ -20,6 +21,7 @@ import optax
 import pandas as pd
 from jaxtyping import Array, Key
 
+import lsa_jax
 from lsa_jax import arrays, training
 from lsa_jax.checks import Kind, integer, number, optional, require
 from lsa_jax.diagnosis import runs as running
@@ -82,7 +84,8 @@ class Diagnosis(NamedTuple):
     @property
     def claims(self) -> pd.DataFrame:
         """The three questions with numbers and 95 % intervals."""
-        return claims_table(row._asdict() for row in self.answer.claims)
+        rows = claims_table(row._asdict() for row in self.answer.claims)
+        return rows.rename(columns={"paper": "criterion", "ours": "measured"})
 
     @property
     def table(self) -> pd.DataFrame:
@@ -121,29 +124,49 @@ class Diagnosis(NamedTuple):
         figure.suptitle(textwrap.fill(self.word, 80), fontsize="medium")
         return figure
 
-    def to_html(self, path: str | Path) -> None:
-        """Writes a page with the answer, the figure and all tables."""
+    @property
+    def _caption(self) -> str:
+        """The lines and the band of the figure, in words."""
+        return (
+            f"Left: dashed lines are the cut-offs {grades.FOLLOWS:g} and {grades.LEAVES:g} of c. "
+            f"Middle: the grey band is the margin, {self.answer.margin:.2g} points either way. "
+            "Bars are 95 % intervals." + " Right: a line for each seed." * bool(len(self.course))
+        )
+
+    def to_html(self, path: str | Path, command: str = "") -> None:
+        """Writes a page with the answer, the figure and all tables.
+
+        Args:
+            path: the file.
+            command: printed at the foot, with the date and versions.
+        """
         import matplotlib.pyplot as plt
 
         figure, picture = self.figure(), io.BytesIO()
         figure.savefig(picture, format="png", dpi=140)
         plt.close(figure)
         encoded = base64.b64encode(picture.getvalue()).decode()
-        parts = [self.table, self.claims, self.rows.drop(columns="id")]
+        rows = self.rows.drop(columns="id").replace({"learner": _LABELS})
+        parts = [self.table, self.claims, rows]
         if len(self.course):
             along = self.course.pivot(index="epoch", columns="seed", values="linearization_error")
-            parts.insert(2, along.round(3).add_prefix("c of seed ").reset_index())
-        shown = "".join(part.to_html(index=False, border=0) for part in parts)
+            along = along.round(3).add_prefix("c of seed ").rename_axis(columns=None)
+            parts.insert(2, along.reset_index())
+        shown = "".join(part.to_html(index=False, border=0, na_rep="") for part in parts)
+        made = f"{datetime.date.today()}, lsa_jax {lsa_jax.__version__}, jax {jax.__version__}"
         page = (
             "<!doctype html><meta charset='utf-8'>"
             "<meta name='viewport' content='width=device-width'>"
-            f"<title>{html.escape(self.word)}</title><style>body{{font:16px/1.5 sans-serif;"
+            f"<title>{html.escape(self.word)}: {html.escape(self.task)}</title>"
+            "<style>body{font:16px/1.5 sans-serif;"
             "margin:2em auto;max-width:60em;padding:0 1em}table{border-collapse:collapse;"
             "display:block;overflow-x:auto}td,th{padding:.2em .7em;text-align:left}"
             "img{max-width:100%}pre{white-space:pre-wrap}</style>"
-            f"<h1>{html.escape(self.word)}</h1><pre>{html.escape(str(self))}</pre>"
-            f"<img alt='grades with their intervals' src='data:image/png;base64,{encoded}'>{shown}"
-            f"<p>{html.escape(self.task)}. {html.escape(str(self.sizes))}</p>"
+            f"<h1>{html.escape(self.word)}</h1><p>{html.escape(self.task)}</p>"
+            f"<pre>{html.escape(str(self))}</pre>"
+            f"<img alt='grades with their intervals' src='data:image/png;base64,{encoded}'>"
+            f"<p>{html.escape(self._caption)}</p>{shown}<p>{html.escape(str(self.sizes))}</p>"
+            f"<pre>{html.escape(command)}</pre><p>{made}</p>"
         )
         files.write_text(Path(path), page)
 
@@ -240,7 +263,7 @@ def diagnose(
             *given_kernels,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    answer = grades.grade(found, more_examples=task.test is None and sizes.folds == 1)
+    answer = grades.grade(found, more_examples=sizes.folds == 1 and not task.test, epochs=done)
     answer = answer._replace(notes=(*answer.notes, *_notes(model, task, pairs[0])))
     return Diagnosis(found.finished, answer, task.words, sizes, _course(course, found, done))
 

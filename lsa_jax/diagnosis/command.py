@@ -4,14 +4,16 @@ Nothing here imports jax before the arguments are checked.
 """
 
 import os
+import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 from absl import flags, logging
 
 from lsa_jax import program_cache, user_files
-from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.errors import InputError, NumericalError, print_warning
 
 _USAGE = "lsa-jax diagnose FILE.py:NAME --data=FOLDER_OR_NPZ [--minutes=3] [--html=FILE]"
 
@@ -98,7 +100,7 @@ def _main(argv: list[str]) -> None:
     found = diagnose(network, *data, key=key, minutes=_MINUTES.value, **sizes)
     print(found, found.table.to_string(index=False), sep="\n\n")
     if page is not None:
-        found.to_html(page)
+        found.to_html(page, shlex.join(["lsa-jax", *sys.argv[1:]]))
 
 
 def _parse(argv: list[str]) -> list[str]:
@@ -115,6 +117,7 @@ def _parse(argv: list[str]) -> list[str]:
 def run() -> None:
     """Runs the command; bad input costs one line and exit status 2."""
     logging.set_verbosity(logging.WARNING)
+    warnings.showwarning = print_warning
     program_cache.keep_programs()
     try:
         _main(_parse(sys.argv))

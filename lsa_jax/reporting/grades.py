@@ -150,7 +150,7 @@ WORDS: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = (
 )
 
 
-def grade(runs: Runs, *, more_examples: bool = False) -> Answer:
+def grade(runs: Runs, *, more_examples: bool = False, epochs: int | None = None) -> Answer:
     """Returns the answer for one task.
 
     Args:
@@ -160,6 +160,7 @@ def grade(runs: Runs, *, more_examples: bool = False) -> Answer:
             (c), where it was measured; of kernels, where it is known, `left_out` (error on training
             examples that are left out one at a time), by which the best fixed kernel is chosen.
         more_examples: whether there are examples that were not tested on.
+        epochs: epochs of training, for the note on a training set that is not fitted.
     """
     best, label = best_fixed(runs)
     gain = minus(score(learner="network"), score(learner=best))(runs)
@@ -176,7 +177,7 @@ def grade(runs: Runs, *, more_examples: bool = False) -> Answer:
                     more_examples),
         _difference("gain", f"network minus {label}", gain, margin, more_examples),
     ]  # fmt: skip
-    nothing, unfitted = _learned_nothing(runs), _unfitted(runs)
+    nothing, unfitted = _learned_nothing(runs), _unfitted(runs, epochs)
     word = f"undecided: {nothing}" if nothing else _word(grades, bool(unfitted))
     notes = [unfitted] if unfitted else []
     if seeds == 1:
@@ -185,9 +186,8 @@ def grade(runs: Runs, *, more_examples: bool = False) -> Answer:
         notes.append(f"{count:,} test examples are too few to show that there is no difference: "
                      f"about {_would_do(WIDEST, seeds)} would do")  # fmt: skip
     elif margin > MARGIN:
-        fewer = f"within {MARGIN:g} on about {_would_do(MARGIN, seeds)}"
-        notes.append(f"differences within {margin:.2g} points count as none on {count:,} test "
-                     f"examples; {fewer}")  # fmt: skip
+        notes.append(f"margin: {margin:.2g} points on {count:,} test examples; about "
+                     f"{_would_do(MARGIN, seeds)} would allow {MARGIN:g}")  # fmt: skip
     return Answer(word, tuple(grades), margin, tuple(notes))
 
 
@@ -204,14 +204,18 @@ def _learned_nothing(runs: Runs) -> str:
     return found and f"the network learned nothing: {found}"
 
 
-def _unfitted(runs: Runs) -> str:
+def _unfitted(runs: Runs, epochs: int | None) -> str:
     """Returns why a network has not fitted its training set; "" where it has."""
     rows = runs.where(learner="network").finished
     column, name = ("train_r2", "R^2") if "train_r2" in rows else ("train_accuracy", "accuracy")
     least = float(rows.reindex(columns=[column])[column].astype(float).min(skipna=False))
     if least >= FITTED - SINGLE_PRECISION:
         return ""
-    return f"training {name} of {least:.3f}, {FITTED:g} needed: longer training may change this"
+    after = "" if epochs is None else f" after {epochs:,} epochs"
+    return (
+        f"training ended{after} with {name} {least:.3f} on training examples; from {FITTED:g} they "
+        "count as fitted: more epochs may change the answer"
+    )
 
 
 def answers(parts: Iterable[tuple[dict[str, object], Runs]]) -> pd.DataFrame:

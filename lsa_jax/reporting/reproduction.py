@@ -222,12 +222,21 @@ def _cost(sweep: Sweep) -> str:
 def _machine(sweep: Sweep) -> str:
     host = sweep.machine or {}
     kinds = collections.Counter(re.sub(r":\d+", "", device) for device in host["devices"])
-    devices = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    # Workers and tasks on unknown machines have no kind in brackets and are not counted.
+    named = (f"{count} x {kind}" if "(" in kind else kind for kind, count in kinds.items())
+    devices = ", ".join(named)
     versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
     return (
         f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB; devices: {devices}; "
         f"Python {host['python']}, {versions}"
     )
+
+
+def _counts(claims: list[dict[str, Any]]) -> str:
+    """Returns how many claims hold; where none was run for one reason, with the reason."""
+    reasons = {claim.get("note", "") * (claim["status"] == "not run") for claim in claims}
+    reason = f" ({reasons.pop()})" if len(reasons) == 1 and any(reasons) else ""
+    return counts_in_words(claims).removesuffix(".") + f"{reason}."
 
 
 def _overview(sweeps: list[Sweep]) -> str:
@@ -236,7 +245,7 @@ def _overview(sweeps: list[Sweep]) -> str:
         done = sweep.status in FINISHED
         row = {"figure or table": f"[{sweep.item}]({sweep.name}/report.md)" if done else sweep.item}
         row |= {"configuration": f"`{sweep.config}`", "status": sweep.status}
-        claims = counts_in_words(sweep.claims) if done else ""
+        claims = _counts(sweep.claims) if done else ""
         rows.append(row | {"claims": claims, "cost": _cost(sweep)})
     return markdown_table(pd.DataFrame(rows))
 
@@ -265,8 +274,7 @@ def markdown(title: str, command: str, sweeps: list[Sweep]) -> str:
     parts = [
         f"# {title}",
         f"```\n{command}\n```",
-        f"{len(ran)} of {len(sweeps)} configurations are done, in {wall}. "
-        f"{counts_in_words(claims)}",
+        f"{len(ran)} of {len(sweeps)} configurations are done, in {wall}. {_counts(claims)}",
         *(f"Machine of {count} sweep(s): {machine}." for machine, count in machines.items()),
         _overview(sweeps),
         *(part for sweep in sweeps for part in _section(sweep)),

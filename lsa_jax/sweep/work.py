@@ -102,13 +102,16 @@ def run_free(root: Path, data_dir: Path | None) -> int:
     return failed
 
 
-def record_all(root: Path, sweeps: Mapping[str, list[str]], command: str) -> None:
+def record_all(
+    root: Path, sweeps: Mapping[str, list[str]], command: str, data_dir: Path | None = None
+) -> None:
     """Records sweeps below a folder in its `report.json`, with those of earlier commands.
 
     Args:
         root: the folder.
         sweeps: by the names of their folders, each its `--config=...` and the fields that are set.
         command: the command line.
+        data_dir: folder of data sets.
     """
     path = root / "report.json"
     record: dict[str, Any] = {"paper": "", "scale": "", "title": root.name, "sweeps": []}
@@ -116,7 +119,8 @@ def record_all(root: Path, sweeps: Mapping[str, list[str]], command: str) -> Non
     known = {sweep.name: sweep for sweep in record["sweeps"]}
     for name, words in sweeps.items():
         named = words[0].partition("=")[2]
-        line = shlex.join(["python", "-m", "launch.sweep", *words, f"--workdir={root / name}"])
+        folders = [f"--workdir={root / name}", *([f"--data_dir={data_dir}"] if data_dir else [])]
+        line = shlex.join(["python", "-m", "launch.sweep", *words, *folders])
         about = papers.item_and_claim(papers.split_config(named)[0])
         known.setdefault(name, reproduction.Sweep(name, named, *about, line))
     reproduction.write(root, record | {"sweeps": list(known.values())})

@@ -1,5 +1,8 @@
 """`lsa-jax diagnose` answers from a file of Python and data; bad input costs one line."""
 
+import re
+import runpy
+import shlex
 import sys
 
 import numpy as np
@@ -39,7 +42,7 @@ def call(tmp_path, monkeypatch, capsys):
             command._FLAGS[flag].unparse()
         status = 0
         try:
-            command.run()
+            runpy.run_module("lsa_jax", run_name="__main__")
         except SystemExit as end:
             status = end.code
         said = capsys.readouterr()
@@ -56,18 +59,24 @@ def test_it_prints_the_answer_and_writes_a_page(call, tmp_path):
     given = ("diagnose", "my_model.py:make", "--data=data.npz", f"--html={page}")
     status, out, _ = call(*given, *SIZES)
     assert status == 0 and "dynamics" in out and "network" in out
-    assert page.read_text().startswith("<!doctype html>")
+    assert "after 2 epochs" in out
+    text = page.read_text()
+    assert text.startswith("<!doctype html>") and shlex.join(["lsa-jax", *given, *SIZES]) in text
 
 
+@pytest.mark.filterwarnings("always::lsa_jax.data.PictureWarning")
 def test_a_folder_of_images_is_read(call, tmp_path):
     for label in ("cat", "dog"):
         (tmp_path / "pets" / label).mkdir(parents=True)
         for i in range(30):
             level = 40 * (label == "dog") + 5 * i
             Image.new("RGB", (5, 4), (level, i, 0)).save(tmp_path / "pets" / label / f"{i}.png")
-    status, out, _ = call("diagnose", "my_model.py:make", "--data=pets", "--size=4", "--seeds=1",
-                          "--epochs=2", "--examples=40")  # fmt: skip
+    (tmp_path / "pets" / "cat" / "unknown.heic").write_bytes(b"")
+    status, out, error = call("diagnose", "my_model.py:make", "--data=pets", "--size=4",
+                              "--seeds=1", "--epochs=2", "--examples=40")  # fmt: skip
     assert status == 0 and "2 classes" in out
+    assert any(re.match("warning: .*PictureWarning", line) for line in error.splitlines())
+    assert "warnings.warn" not in error
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_the_answer_prints_three_lines_and_draws_and_is_written(rich, tmp_path):
     rich.to_html(tmp_path / "answer.html")
     page = (tmp_path / "answer.html").read_text()
     assert "rich" in page and "data:image/png;base64," in page
+    assert "NTK at the start" in page and "ntk_finite" not in page and "NaN" not in page
 
 
 def test_the_same_sizes_and_key_repeat_the_run(rich, data):
