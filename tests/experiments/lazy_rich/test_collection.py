@@ -105,7 +105,8 @@ def answers(**changed):
         )
         word = "rich" if task.expected == "rich" else "neither lazy nor rich: ..."
         grade = "leaves" if c > 0.5 else "follows" if c < 0.1 else "between"
-        row = {"task": name, "answer": word, "margin": 2.0, "status": "ok", "seconds": 1.0}
+        row = {"task": name, "dataset": task.source, "answer": word, "margin": 2.0}
+        row |= {"status": "ok", "seconds": 1.0}
         row |= {"dynamics": c, "dynamics_low": c - 0.02, "dynamics_high": c + 0.02}
         row |= {"dynamics_grade": grade, "features_grade": "equal", "gain_grade": "equal"}
         for question in ("features", "gain"):
