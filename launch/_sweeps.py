@@ -121,6 +121,8 @@ def describe(of_tasks: Sequence[Sequence[Group]], gpus: int) -> str:
     """Returns the numbers of runs, groups and tasks, the expected time of a task and GPU hours."""
     groups = [group for task in of_tasks for group in task]
     runs, unknown = sum(group.runs for group in groups), [g for g in groups if not g.seconds]
+    if not groups:
+        return "all runs are done already; nothing to run"
     text = f"{runs} runs in {len(groups)} groups, {len(of_tasks)} tasks"
     if len(unknown) == len(groups):
         words = shlex.join(unknown[0].sweep.words)

@@ -87,6 +87,7 @@ def test_unknown_groups_cost_as_many_average_runs_and_the_dry_run_says_so():
     text = _sweeps.describe([groups[:1], groups[1:]], gpus=4)
     assert text.startswith("6 runs in 3 groups, 2 tasks; about 2 h 15 min a task, 2 h 30 min the")
     assert "18.0 GPU hours in all" in text and "(1 groups by" in text
+    assert _sweeps.describe([], gpus=4)  # of sweeps that are done
 
 
 def test_published_seconds_are_those_of_the_gallery_unless_a_setting_differs(monkeypatch):
