@@ -307,8 +307,8 @@ def _seconds_waited() -> float:
 def _fastest(function: Callable, *arguments: Array) -> tuple[float, float, float]:
     """Returns the seconds of the fastest of several calls, and the most cores of one.
 
-    A machine's rates are those without other work, which slows single calls. Cores are those that a
-    call kept busy, and those that it kept busy or waited for.
+    Other work on the machine slows single calls, so the fastest counts. Cores are counted twice: as
+    the call kept them busy, and with the time that its threads waited for one.
     """
     compiled = jax.jit(function)
     jax.block_until_ready(compiled(*arguments))

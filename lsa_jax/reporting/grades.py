@@ -243,7 +243,7 @@ def _unmet(runs: Runs, samples: tuple[Sample, ...]) -> str:
     if not all(len(sample.values) for sample in samples):
         there = ", ".join(runs.finished["learner"].unique()) or "no learner"
         return f"runs of {there} alone; a network, its NTK at the start and after training needed"
-    if all(sample.equal for sample in samples):  # kernels alone may: those of linear networks do
+    if all(sample.equal for sample in samples):  # the kernels of linear networks do not change
         return "all seeds are equal"
     count = min(sample.count or FEWEST_EXAMPLES for sample in samples)
     few = f"{count} test examples, {FEWEST_EXAMPLES} needed"
@@ -336,7 +336,7 @@ def _advice(question: str, sample: Sample, margin: float, more_examples: bool) -
     if found.of_examples > of_seeds and more_examples:
         return f"{shown}; more test examples would help most"
     if found.of_examples > of_seeds:
-        return f"{shown}; all examples there are were tested on: more data would help most"
+        return f"{shown}; every example was tested on: more data would help most"
     fixed = scipy.stats.norm.isf(TAIL) * found.of_examples**0.5
     distance = max(abs(number), (margin - abs(number)) * (margin <= WIDEST))
     if fixed < distance:

@@ -115,9 +115,9 @@ class _Programs(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """A recipe and its sources; jobs of equal hashes have equal programs."""
+    """A recipe and the outlines of its sources; jobs of equal hashes have equal programs."""
 
-    hashes: tuple[bytes, ...]
+    hashes: tuple[bytes | int, ...]
     layout: Layout
     recipe: Recipe = dataclasses.field(compare=False)
     sources: dict[str, Source] = dataclasses.field(compare=False)
@@ -427,12 +427,15 @@ def train(
     )
     recipe = fitted(recipe, evaluation.metrics, sources, key, replicas)
     given, texts = (recipe, sources, key, replicas), {}
+    outlines = {name: source.outline() for name, source in sources.items()}  # kept without arrays
     if checkpoints.directory is None or backend.dry_run() is not None:
-        programs = _map_programs(_Job((), recipe.layout, recipe, sources))
+        programs = _map_programs(_Job((), recipe.layout, recipe, outlines))
     else:
         texts = _program_texts(*given)
-        hashes = tuple(hashlib.sha256(text.encode()).digest() for text in texts.values())
-        programs = _kept_programs(_Job(hashes, recipe.layout, recipe, sources))
+        hashes = (hashlib.sha256(text.encode()).digest() for text in texts.values())
+        # The texts have the evaluation of one source, whose size may be below a batch's.
+        key_of_job = *hashes, recipe.eval_batch_size
+        programs = _kept_programs(_Job(key_of_job, recipe.layout, recipe, outlines))
     run = _Run(*given, epochs, evaluation, programs)
     state, done, cost = run_segments(
         run.start,

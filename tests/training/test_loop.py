@@ -149,6 +149,7 @@ def test_equal_programs_are_compiled_once_and_others_are_not_taken_for_them(
         lambda *given, **own: mapped.append(1) or map_devices(*given, **own),
     )
     others = data._replace(inputs=data.inputs[::-1])
+    few = Dataset(*(part[:2] for part in data))
     variants = [
         ({}, {}),
         ({"data": others}, {}),
@@ -158,6 +159,8 @@ def test_equal_programs_are_compiled_once_and_others_are_not_taken_for_them(
         ({"loss": LOSSES["class_mean_cross_entropy"]}, {}),
         ({"evaluation": Evaluation(data, {"none": lambda f, y: 0 * y[:, 0]})}, {}),
         ({"batch_size": 4}, {}),
+        # The batches of the test set are equal, those of the training set are not.
+        *(({"evaluation": Evaluation(few, batch_size=size)}, {}) for size in (4, 3)),
     ]
     counts = []
     for place, (own, functions) in enumerate(variants):

@@ -294,7 +294,7 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     return Report(
         tables=_tables(config, rows),
         claims=make_claims(config),
-        # Points are planned by the fields that results have, not by those that were swept.
+        # Runs are matched by the columns of `described`, which follow from several fields.
         runs=Runs.of(planned(config), counted, runs.outcomes, fresh=runs.fresh),
         figures=figures,
         extra_tables=extra,
