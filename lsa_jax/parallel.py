@@ -1,6 +1,6 @@
 """Placement of work on devices: many replicas, or one large batch, on all of them.
 
-Functions are mapped over devices only here (`MAP`). A *layout* places the work of a training loop:
+Functions are mapped over devices only here. A *layout* places the work of a training loop:
 `ReplicaLayout` gives each device a share of independent runs, `BatchLayout` a share of every batch
 of one run. Both have the same methods, so the loop is written once.
 
@@ -12,7 +12,7 @@ import functools
 import math
 import platform
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -25,11 +25,6 @@ from lsa_jax import backend, processes
 from lsa_jax.errors import InputError
 
 BATCH_AXIS = "batch_parts"
-
-# "shard_map", or "pmap", a layer over it since JAX 0.8: the same results. But `pmap` never lets go
-# of a function and its compiled program (JAX 0.10), so that on Linux a process that trains some 70
-# groups one after the other has too many pieces of memory, and is aborted.
-MAP: Literal["shard_map", "pmap"] = "shard_map"
 
 Tree = TypeVar("Tree")
 
@@ -59,10 +54,6 @@ def as_one_part(function: Callable, *arguments: Any) -> tuple[Callable, tuple]:
 
     For programs that are only traced. A model of split batches averages over that axis, which must
     exist; here it has one part, [1, ...].
-
-    Args:
-        function: of trees of arrays.
-        arguments: arrays, or their shapes.
     """
     forms = jax.eval_shape(lambda *trees: trees, *arguments)
     forms = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), forms)
@@ -78,22 +69,19 @@ def map_devices(
 ) -> Callable:
     """Compiles a function of one device's arrays into one of [devices, ...], one entry on each.
 
-    Args:
-        function: of trees of arrays; may reduce over `axis_name`.
-        devices: on which it runs.
-        axis_name: of the devices, in the function.
-        donate: the first argument's memory may be used for the result.
+    The function of trees of arrays may reduce over `axis_name`; `donate` lets the first argument's
+    memory be used for the result.
     """
     if (recorder := backend.dry_run()) is not None:
         return recorder.map_devices(function, devices, axis_name, donate)
     given = {"donate_argnums": (0,)} if donate else {}
-    if MAP == "pmap":
-        return jax.pmap(function, axis_name=axis_name, devices=devices, **given)
 
     def on_device(*arguments: Any) -> Any:
         alone = jax.tree.map(lambda a: a[0], arguments)
         return jax.tree.map(lambda a: a[None], function(*alone))
 
+    # Not by `pmap`, which never lets go of a compiled program (JAX 0.10): on Linux a process that
+    # trains some 70 groups has too many pieces of memory, and is aborted.
     mesh, spec = Mesh(np.array(devices), (axis_name,)), PartitionSpec(axis_name)
     mapped = jax.shard_map(on_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
     compiled = jax.jit(mapped, **given)
@@ -101,7 +89,7 @@ def map_devices(
         return compiled
 
     def call(*arguments: Any) -> Any:
-        """Takes and returns arrays of this process's devices, as `pmap` does."""
+        """Takes and returns arrays of this process's devices."""
         everywhere = multihost_utils.host_local_array_to_global_array(arguments, mesh, spec)
         return multihost_utils.global_array_to_host_local_array(compiled(*everywhere), mesh, spec)
 
@@ -236,10 +224,8 @@ class ReplicaLayout:
     def map(self, function: Callable, num_spread: int, *, donate: bool = False) -> Callable:
         """Compiles a function of one replica into one of all.
 
-        Args:
-            function: takes `num_spread` trees of one replica each, then shared trees.
-            num_spread: how many of its arguments come from `spread`; the others from `share`.
-            donate: the first argument's memory may be used for the result.
+        It takes `num_spread` trees of one replica each, from `spread`, then shared trees, from
+        `share`; `donate` lets the first argument's memory be used for the result.
         """
 
         @functools.wraps(function)

@@ -163,15 +163,9 @@ def assert_fits_any_processor(text, platform):
         assert "xla_cpu" not in text
 
 
-@pytest.fixture
-def by_shard_map(monkeypatch):
-    """Programs of `pmap` are not exported; they are the same functions."""
-    monkeypatch.setattr(parallel, "MAP", "shard_map")
-
-
 @pytest.mark.parametrize(("layout_name", "platform"), PLACES)
 @pytest.mark.parametrize("family", MODELS)
-def test_training_lowers_for_every_processor(family, layout_name, platform, by_shard_map):
+def test_training_lowers_for_every_processor(family, layout_name, platform):
     with machine(platform):
         texts = [lowered(*one, platform) for one in training_programs(family, layout_name)]
     for text in texts:

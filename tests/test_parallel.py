@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from lsa_jax import parallel, training
+from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
@@ -53,39 +53,6 @@ def test_what_is_spread_may_be_given_away_and_leaves_its_origin_as_it_is():
     for name, value in states.items():
         np.testing.assert_array_equal(value, np.ones((4, 3)))
         np.testing.assert_array_equal(found[name], np.full((4, 3), 2))
-
-
-@pytest.mark.parametrize("layout", [ReplicaLayout, BatchLayout])
-def test_training_has_the_same_bits_by_pmap_and_by_shard_map(layout, monkeypatch):
-    """A batch's parts are added up by another program, so its sums may differ in the last bit."""
-    key = jax.random.key(0)
-    inputs = jax.random.normal(key, (24, 5))
-    model = Model(
-        lambda key, shape: {"w": jax.random.normal(key, (*shape, 2))},
-        lambda params, x: jnp.tanh(x) @ params["w"],
-        None,
-    )
-    keys = jax.random.split(key, 8) if layout is ReplicaLayout else key
-
-    def run(mapped_by):
-        monkeypatch.setattr(parallel, "MAP", mapped_by)
-        params, history = training.train(
-            keys,
-            model,
-            Dataset(inputs, jnp.sin(inputs[:, :2])),
-            training.LOSSES["squared_error"],
-            optax.sgd(0.1, momentum=0.9),
-            epochs=2,
-            batch_size=8,
-            layout=layout(8, jax.devices()[:4]),
-        )
-        return params["w"], history.rows[-1]["train_loss"]
-
-    for ours, theirs in zip(run("pmap"), run("shard_map"), strict=True):
-        if layout is ReplicaLayout:
-            np.testing.assert_array_equal(ours, theirs)
-        else:
-            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts pieces of memory as Linux does")

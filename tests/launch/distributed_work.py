@@ -15,11 +15,10 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import optax
-from absl import flags
 from jax.experimental import multihost_utils
 
 from launch import _cli, _distributed
-from lsa_jax import parallel, processes, training
+from lsa_jax import processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import gram, regress_cg
@@ -31,8 +30,6 @@ from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.training import checkpoints
 from lsa_jax.training.losses import squared_error
-
-_MAP = flags.DEFINE_enum("map", "pmap", ["pmap", "shard_map"], "How functions are mapped.")
 
 X1, X2 = (np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32) for n in (22, 9))
 
@@ -169,7 +166,6 @@ def work(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Works together with the others; then one process fails in two ways."""
-    parallel.MAP = _MAP.value
     with _distributed.joined() as is_first:
         group, folder = processes.everyone(), _cli.workdir()
         found = work(folder)

@@ -52,20 +52,11 @@ def alone(tmp_path_factory):
     return runpy.run_path(str(SCRIPT))["work"](tmp_path_factory.mktemp("alone"))
 
 
-@pytest.mark.parametrize(
-    "count, devices, mapped_by",
-    [
-        (2, 2, "shard_map"),
-        pytest.param(2, 2, "pmap", marks=pytest.mark.slow),
-        pytest.param(4, 2, "pmap", marks=pytest.mark.slow),
-        pytest.param(4, 2, "shard_map", marks=pytest.mark.slow),
-    ],
-)
-def test_processes_give_together_what_one_gives(count, devices, mapped_by, alone, tmp_path):
+@pytest.mark.parametrize("count, devices", [(2, 2), pytest.param(4, 2, marks=pytest.mark.slow)])
+def test_processes_give_together_what_one_gives(count, devices, alone, tmp_path):
     for index in range(count):
         (tmp_path / str(index)).mkdir()
-    flags = (f"--workdir={tmp_path}/{{}}", f"--map={mapped_by}")
-    running = start(count, str(SCRIPT), *flags, devices=devices)
+    running = start(count, str(SCRIPT), f"--workdir={tmp_path}/{{}}", devices=devices)
     outputs = [process.communicate() for process in running]
     assert (tmp_path / "found_0.npz").exists(), outputs
     for index in range(count):
