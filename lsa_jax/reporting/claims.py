@@ -17,14 +17,13 @@ A claim of agreement (`within`) is two one-sided tests at 5 %, so that its inter
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import pandas as pd
 import scipy.optimize
 import scipy.stats
 
-from lsa_jax.reporting.report import Row, Status
+from lsa_jax.reporting.report import Claim, Condition, Row, Status
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import (
     DOMAINS,
@@ -50,115 +49,19 @@ FEWEST_EXAMPLES = 30
 FITTED = 0.99
 SINGLE_PRECISION = 1e-6
 
-
-@dataclass(frozen=True)
-class Condition:
-    """A statement that must hold before a claim says anything about the paper.
-
-    Attributes:
-        words: the condition, as the report prints it.
-        unmet: from the runs to the numbers that contradict it; "" where it holds.
-    """
-
-    words: str
-    unmet: Callable[[Runs], str]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim, stated before the runs.
-
-    Attributes:
-        item: the quantity, in words.
-        statistic: `(runs) -> Sample`, see `reporting.statistics`.
-        paper: the paper's statement, or with `within` its number.
-        above: lower end of the range.
-        below: upper end of the range.
-        within: margin around the paper's number; the range of a claim of agreement.
-        seed_sd: expected standard deviation over seeds of a claim of agreement. The claim is only
-            measured where the planned seeds and test examples could not show it.
-        paper_error: standard error of the paper's number, where it can be computed.
-        every: whether each value must be 1: the claim is about all runs. A value is 1 where a run
-            holds, 0 where it does not, and NaN where that is undecided.
-        luck: of `every`: the probability that a run holds without anything being learned.
-        conditions: under which the claim is decided.
-        primary: whether it is one of the work's main claims.
-        ours: words in place of our number, computed from the runs.
-        digits: decimal places of our number, more where its interval is narrower; None means 2 of
-            percentages and 4 of others. On a logarithmic scale it has 4 significant ones.
-    """
-
-    item: str
-    statistic: Statistic
-    _: KW_ONLY
-    paper: str | float = ""
-    above: float = -math.inf
-    below: float = math.inf
-    within: float | None = None
-    seed_sd: float | None = None
-    paper_error: float = 0.0
-    every: bool = False
-    luck: float = 0.0
-    conditions: tuple[Condition, ...] = ()
-    primary: bool = False
-    ours: Callable[[Runs], str] | None = None
-    digits: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.within is None:
-            if not isinstance(self.paper, str):
-                raise ValueError(f"{self.item}: a number of the paper needs a margin, `within`")
-        elif self.seed_sd is None or isinstance(self.paper, str):
-            raise ValueError(f"{self.item}: agreement needs a number and the expected `seed_sd`")
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """Lower and upper end of the range, in natural units."""
-        if self.within is None:
-            return self.above, self.below
-        return self.paper - self.within, self.paper + self.within
-
-    @property
-    def tail(self) -> float:
-        """Probability outside of the interval on either side."""
-        return TAIL if self.within is None else 2 * TAIL
-
-    @property
-    def statement(self) -> str | float:
-        """The paper's cell of the report: what the claim tests."""
-        low, high = self.range
-        if self.paper != "" or self.within is not None or self.every:
-            return self.paper
-        bounds = [f"above {low:g}"] * (low > -math.inf) + [f"below {high:g}"] * (high < math.inf)
-        return ", ".join(bounds)
-
-
-def chance_warning(
-    accuracy: float, classes: int, examples: int | None, constant: float | None = None
-) -> str:
-    """Returns why an accuracy may be that of a constant answer; "" where it is not.
-
-    Args:
-        accuracy: on test examples.
-        classes: how many.
-        examples: how many test examples; None where that is not known.
-        constant: accuracy of the best constant answer; None means that of equal classes.
-    """
-    constant = 1 / classes if constant is None else constant
-    error = binomial_error(accuracy, examples) if examples else 0.0
-    if accuracy - scipy.stats.norm.isf(TAIL) * error > constant:
-        return ""
-    return f"an accuracy of {accuracy:.3f}, where a constant answer has {constant:.3f}"
+Limits = tuple[float, float] | None
 
 
 def decide(claim: Claim, runs: Runs) -> Row:
     """Decides one claim."""
     sample = claim.statistic(runs)
+    row = Row(claim.item, claim.statement, "", None, "not run", primary=claim.primary)
     if not len(sample.values) or sample.values.isna().all() and not claim.every:
-        note = sample.lost or ("no number" if len(sample.values) else "")
-        words = claim.item, claim.statement, "", None
-        return Row(*words, "not run", primary=claim.primary, note=note)
-    row = _every(claim, sample) if claim.every else _in_range(claim, sample, runs)
+        return row._replace(note=sample.lost or ("no number" if len(sample.values) else ""))
+    row, limits = (_every if claim.every else _in_range)(row, claim, sample, runs)
+    if limits is not None:
+        low, high = (float(f"{end:.4g}") for end in limits)
+        row = row._replace(low=low, high=high)
     if claim.ours is not None:
         row = row._replace(ours=claim.ours(runs))
     if row.status == "measured":
@@ -172,17 +75,12 @@ def decide_all(claims: Iterable[Claim | Row], runs: Runs) -> list[Row]:
     Rows are claims that are decided already.
     """
     rows = [one if isinstance(one, Row) else decide(one, runs) for one in claims]
-    return holm(sorted(rows, key=lambda row: not row.primary))
-
-
-def holm(rows: Sequence[Row]) -> list[Row]:
-    """Marks the primary claims that hold after Holm's correction over all primary ones."""
+    rows.sort(key=lambda row: not row.primary)
     tested = [at for at, row in enumerate(rows) if row.primary and row.p is not None]
-    rejected = dict(zip(tested, holm_rejects([rows[at].p for at in tested]), strict=True))
-    return [
-        row._replace(holm=rejected[at] and row.status == "shown") if at in rejected else row
-        for at, row in enumerate(rows)
-    ]
+    rejected = holm_rejects([rows[at].p for at in tested])
+    for at, is_rejected in zip(tested, rejected, strict=True):
+        rows[at] = rows[at]._replace(holm=is_rejected and rows[at].status == "shown")
+    return rows
 
 
 def holm_rejects(p_values: Sequence[float]) -> list[bool]:
@@ -209,28 +107,33 @@ def _conditioned(row: Row, claim: Claim, sample: Sample, runs: Runs) -> Row:
     return row._replace(condition="; ".join(one.words for one in claim.conditions))
 
 
-def _every(claim: Claim, sample: Sample) -> Row:
+def _shown(sample: Sample, count: int) -> Status:
+    is_one = (sample.units or count) == 1 and not sample.exact
+    return "shown of one seed" if is_one else "shown"
+
+
+def _every(row: Row, claim: Claim, sample: Sample, runs: Runs) -> tuple[Row, Limits]:
     """Decides a claim about all runs by the exact interval of the share that holds."""
+    del runs
     values = sample.values.dropna()
     count, holding = len(values), int((values == 1).sum())
     limits = None if sample.exact or not count else share_ends(holding, count)
-    one = (sample.units or count) == 1 and not sample.exact
-    status: Status = "shown of one seed" if one else "shown"
+    status = _shown(sample, count)
     note = "" if limits is None else f"holds in at least {100 * limits[0]:.0f} % of runs like these"
     if holding < count:
         status, note = "not shown", ""
     elif unknown := len(sample.values) - count:
         status, note = "undecided", f"{unknown} of {len(sample.values)} runs are undecided"
     elif claim.luck and claim.luck**count > TAIL:
-        runs = math.ceil(math.log(TAIL) / math.log(claim.luck))
+        needed_runs = math.ceil(math.log(TAIL) / math.log(claim.luck))
         status, note = "undecided", f"by luck alone in {100 * claim.luck**count:.0f} % of cases: "
-        note += f"it would take {runs} runs"
-    ours = f"{holding} of {count}"
-    p = None if sample.exact else claim.luck**count if holding == count and claim.luck else None
-    return _row(claim, ours, None, status, limits, note, p)
+        note += f"it would take {needed_runs} runs"
+    tested = holding == count and claim.luck and not sample.exact
+    p = claim.luck**count if tested else None
+    return row._replace(ours=f"{holding} of {count}", status=status, note=note, p=p), limits
 
 
-def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
+def _in_range(row: Row, claim: Claim, sample: Sample, runs: Runs) -> tuple[Row, Limits]:
     """Decides a claim about a mean by its interval."""
     values, (to_scale, back) = sample.values, SCALES[sample.scale]
     with np.errstate(divide="ignore"):
@@ -239,20 +142,17 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
         )
     sample = sample._replace(extra=claim.paper_error)
     low, high = ends(sample, claim.tail)
-    mean, one = float(values.mean()), (sample.units or len(values)) == 1 and not sample.exact
+    mean, status = float(values.mean()), _shown(sample, len(values))
     note, p = "", _p_value(sample, above, below)
     if claim.range == (-math.inf, math.inf):
-        status: Status = "measured"
+        status = "measured"
     elif note := _cannot_show(claim, sample, runs):
         status, p = "measured", None
-    elif low > above and high < below:
-        status = "shown of one seed" if one else "shown"
     elif high <= above or low >= below:
-        status, note = "not shown", "one seed" if one else ""
-    else:
-        status = "undecided"
+        status, note = "not shown", "one seed" if status == "shown of one seed" else ""
+    elif not (low > above and high < below):
         distance = min(abs(mean - above), abs(mean - below))
-        note = "it would take " + needed(sample, distance, claim.tail)
+        status, note = "undecided", "it would take " + needed(sample, distance, claim.tail)
     spread = float(back(values).std()) if len(values) > 1 else None
     limits = None
     if not (sample.exact or np.isnan(low)):
@@ -263,7 +163,7 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
     digits = claim.digits or (2 if sample.unit > 1 else 4)
     fine = -math.floor(math.log10(width)) if 0 < width < math.inf else digits
     ours = float(f"{ours:.4g}") if sample.scale == "log" else round(ours, max(digits, fine))
-    return _row(claim, ours, spread, status, limits, note, p)
+    return row._replace(ours=ours, spread=spread, status=status, note=note, p=p), limits
 
 
 def _cannot_show(claim: Claim, sample: Sample, runs: Runs) -> str:
@@ -281,19 +181,15 @@ def _cannot_show(claim: Claim, sample: Sample, runs: Runs) -> str:
 
 def _p_value(sample: Sample, above: float, below: float) -> float | None:
     """Returns the one-sided p-value of a range: the tail at which the interval touches its end."""
-    mean = float(sample.values.mean())
-    no_range = (above, below) == (-np.inf, np.inf)
-    if sample.exact or no_range or not above < mean < below:
+    if sample.exact or (above, below) == (-np.inf, np.inf):
         return None
-
+    if not above < float(sample.values.mean()) < below:
+        return None
     found = interval(sample)
 
     def margin(tail: float) -> float:
         low, high = found(tail)
-        reach = (
-            np.inf if np.isinf(above) else low - above,
-            np.inf if np.isinf(below) else below - high,
-        )
+        reach = [low - above] * (above > -np.inf) + [below - high] * (below < np.inf)
         least = float(np.min(reach))
         return least if np.isfinite(least) else -1.0  # nothing bounds the error at so small a tail
 
@@ -301,21 +197,6 @@ def _p_value(sample: Sample, above: float, below: float) -> float | None:
     if np.isnan(found(TAIL)[0]) or margin(most) < 0:
         return None
     return least if margin(least) > 0 else float(scipy.optimize.brentq(margin, least, most))
-
-
-def _row(
-    claim: Claim,
-    ours: str | float,
-    spread: float | None,
-    status: Status,
-    limits: tuple[float, float] | None,
-    note: str,
-    p: float | None,
-) -> Row:
-    low, high = (None, None) if limits is None else (float(f"{end:.4g}") for end in limits)
-    return Row(
-        claim.item, claim.statement, ours, spread, status, low, high, note, "", claim.primary, p
-    )
 
 
 # --- conditions of claims ------------------------------------------------------------------------
@@ -388,13 +269,8 @@ def above_chance(
 ) -> Condition:
     """Returns the condition that test accuracies exceed that of the best constant answer.
 
-    Args:
-        words: the learner.
-        classes: number of classes, for results that have neither the column `chance` nor
-            `num_classes`.
-        column: the accuracy.
-        chance: the column of the accuracy of the best constant answer.
-        settings: of its runs.
+    The latter is the column `chance`, or else 1 over `num_classes` or `classes`; the learner's
+    runs have the `settings`.
     """
 
     def unmet(runs: Runs) -> str:
@@ -402,6 +278,10 @@ def above_chance(
         if not len(found.values):
             return ""
         constant = runs.where(**settings).chance(classes, chance)
-        return chance_warning(float(found.values.mean()), classes, found.count, constant)
+        mean = float(found.values.mean())
+        error = binomial_error(mean, found.count) if found.count else 0.0
+        if mean - scipy.stats.norm.isf(TAIL) * error > constant:
+            return ""
+        return f"an accuracy of {mean:.3f}, where a constant answer has {constant:.3f}"
 
     return Condition(f"{words} is above chance", unmet)

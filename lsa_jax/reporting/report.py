@@ -1,12 +1,15 @@
-"""The report of an experiment: tables, claims and figures, before they are written."""
+"""The report of an experiment: claims as stated and as decided, tables and figures."""
 
 import functools
+import math
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
 
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import TAIL, Statistic
 
 Status = Literal[
     "shown",
@@ -20,6 +23,86 @@ Status = Literal[
 
 
 STATUSES: tuple[str, ...] = get_args(Status)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A statement that must hold before a claim says anything about the paper.
+
+    `unmet` returns the numbers of the runs that contradict it; "" where it holds.
+    """
+
+    words: str
+    unmet: Callable[[Runs], str]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, stated before the runs.
+
+    Attributes:
+        item: the quantity, in words.
+        statistic: `(runs) -> Sample`, see `reporting.statistics`.
+        paper: the paper's statement, or with `within` its number.
+        above: lower end of the range.
+        below: upper end of the range.
+        within: margin around the paper's number; the range of a claim of agreement.
+        seed_sd: expected standard deviation over seeds of a claim of agreement. The claim is only
+            measured where the planned seeds and test examples could not show it.
+        paper_error: standard error of the paper's number, where it can be computed.
+        every: whether each value must be 1: the claim is about all runs. A value is 1 where a run
+            holds, 0 where it does not, and NaN where that is undecided.
+        luck: of `every`: the probability that a run holds without anything being learned.
+        conditions: under which the claim is decided.
+        primary: whether it is one of the work's main claims.
+        ours: words in place of our number, computed from the runs.
+        digits: decimal places of our number, more where its interval is narrower; None means 2 of
+            percentages and 4 of others. On a logarithmic scale it has 4 significant ones.
+    """
+
+    item: str
+    statistic: Statistic
+    _: KW_ONLY
+    paper: str | float = ""
+    above: float = -math.inf
+    below: float = math.inf
+    within: float | None = None
+    seed_sd: float | None = None
+    paper_error: float = 0.0
+    every: bool = False
+    luck: float = 0.0
+    conditions: tuple[Condition, ...] = ()
+    primary: bool = False
+    ours: Callable[[Runs], str] | None = None
+    digits: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.within is None:
+            if not isinstance(self.paper, str):
+                raise ValueError(f"{self.item}: a number of the paper needs a margin, `within`")
+        elif self.seed_sd is None or isinstance(self.paper, str):
+            raise ValueError(f"{self.item}: agreement needs a number and the expected `seed_sd`")
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lower and upper end of the range, in natural units."""
+        if self.within is None:
+            return self.above, self.below
+        return self.paper - self.within, self.paper + self.within
+
+    @property
+    def tail(self) -> float:
+        """Probability outside of the interval on either side."""
+        return TAIL if self.within is None else 2 * TAIL
+
+    @property
+    def statement(self) -> str | float:
+        """The paper's cell of the report: what the claim tests."""
+        low, high = self.range
+        if self.paper != "" or self.within is not None or self.every:
+            return self.paper
+        bounds = [f"above {low:g}"] * (low > -math.inf) + [f"below {high:g}"] * (high < math.inf)
+        return ", ".join(bounds)
 
 
 class Row(NamedTuple):
@@ -53,12 +136,6 @@ class Row(NamedTuple):
     p: float | None = None
     holm: bool | None = None
 
-    def within(self, least: float, most: float) -> "Row":
-        """Returns the claim with an interval that ends where its number does, such as at 100 %."""
-        if self.low is None or self.high is None:
-            return self
-        return self._replace(low=max(self.low, least), high=min(self.high, most))
-
 
 def not_run(rows: Iterable[Row], note: str) -> list[Row]:
     """Returns the claims of a sweep that shows nothing about them, as not run."""
@@ -72,7 +149,7 @@ class Report(NamedTuple):
         title: first line of `report.md`; the configuration's where it is empty.
         tables: heading and table, in order; written to `report.md` and printed.
         claims: the paper's claims and numbers, and ours. An experiment states them as
-            `reporting.claims.Claim`, which the sweep decides.
+            `Claim`, which the sweep decides.
         figures: by file name without ending, a function that draws and returns a
             `matplotlib.figure.Figure` (matplotlib is imported by that function alone). The first
             line of its docstring is the figure's caption.

@@ -92,16 +92,6 @@ def test_a_number_without_a_range_counts_neither_for_nor_against(statuses, words
     assert counts_in_words([{"status": status} for status in statuses]) == words
 
 
-def test_an_interval_ends_where_its_number_does_and_one_that_is_not_there_stays_away():
-    def claim(low, high):
-        return Row("share", "", 0.5, None, "undecided", low, high, "more seeds")
-
-    assert claim(-0.5, 1.5).within(0.0, 1.0) == claim(0.0, 1.0)
-    assert claim(0.2, 1.5).within(0.0, 1.0) == claim(0.2, 1.0)
-    assert claim(0.2, 0.8).within(0.0, 1.0) == claim(0.2, 0.8)
-    assert claim(None, None).within(0.0, 1.0) == claim(None, None)
-
-
 def test_a_table_of_means_has_a_row_a_group_and_the_columns_that_runs_have():
     rows = pd.DataFrame({"k": [2, 2, 1, None], "loss": [1.0, 3.0, 5.0, None], "seed": 0})
     table = table_of_means(rows, ["k"], {"loss": "test loss", "other": "not there"})
