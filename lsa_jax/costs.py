@@ -32,22 +32,16 @@ _PLACING = {
 class Chip(NamedTuple):
     """One kind of device, by its maker's data sheet: dense rates of one JAX device.
 
-    Attributes:
-        platform: "cpu", "gpu" or "tpu".
-        kind: its name in JAX.
-        memory: bytes; None on a CPU, which has the host's.
-        bandwidth: bytes a second of that memory; None where it is not known.
-        flops: operations a second of products, by precision: "bfloat16" (of bfloat16 numbers),
-            "default" (of float32 numbers in JAX's default precision: TF32 or bfloat16) and
-            "highest" (of float32 numbers in full); and "vector" outside products, one a lane and
-            cycle. Empty where none are known.
+    Operations a second are those of products, by precision: "bfloat16" (of bfloat16 numbers),
+    "default" (of float32 numbers in JAX's default precision: TF32 or bfloat16) and "highest" (of
+    float32 numbers in full); and "vector" outside products, one a lane and cycle.
     """
 
-    platform: str
-    kind: str
-    memory: float | None
-    bandwidth: float | None
-    flops: dict[str, float]
+    platform: str  # "cpu", "gpu" or "tpu"
+    kind: str  # its name in JAX
+    memory: float | None  # bytes; None on a CPU, which has the host's
+    bandwidth: float | None  # bytes a second of that memory; None where it is not known
+    flops: dict[str, float]  # operations a second; empty where none are known
 
 
 _FOUR_SMALL_UNITS = ("TPU v4", "TPU v5 lite", "TPU v5")
@@ -105,20 +99,12 @@ def peak_flops(kind: str) -> dict[str, float] | None:
 
 
 class Count(NamedTuple):
-    """Operations and bytes of a program.
+    """Operations and bytes of a program."""
 
-    Attributes:
-        products: operations of products of matrices and convolutions, by precision ("bfloat16",
-            "default", "highest").
-        others: operations of everything else, one a number that is computed.
-        bytes: read and written by products, sums, gathers and sorts, and at the program's ends.
-        has_open_loop: whether the number of a loop's turns depends on data; it is counted once.
-    """
-
-    products: dict[str, float]
-    others: float
-    bytes: float
-    has_open_loop: bool
+    products: dict[str, float]  # operations of products and convolutions, by precision
+    others: float  # operations of everything else, one a number that is computed
+    bytes: float  # read and written by products, sums, gathers and sorts, and at the ends
+    has_open_loop: bool  # whether a loop's turns depend on data; it is counted once
 
     @property
     def flops(self) -> float:
@@ -132,21 +118,14 @@ class Count(NamedTuple):
 
 
 def count(function: Callable, *forms: Any) -> Count:
-    """Counts a function's operations and bytes.
-
-    Args:
-        function: of arrays.
-        forms: its arguments, or their shapes.
-    """
+    """Counts a function's operations and bytes, for arrays or their shapes."""
     return count_traced(jax.make_jaxpr(function)(*forms))
 
 
 def count_traced(traced: jax.extend.core.ClosedJaxpr, parts: int = 1) -> Count:
     """Counts the operations and bytes of a function that JAX has traced.
 
-    Args:
-        traced: mapped over an axis of parts, where there are several.
-        parts: how many there are; the count is that of one.
+    It may be mapped over an axis of so many parts: the count is that of one part.
     """
     sums: collections.Counter = collections.Counter()
     _add(traced.jaxpr, 1.0, sums)
@@ -247,17 +226,10 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def count_flops(function: Callable, *forms: Any) -> float | None:
-    """Returns the operations of a function, as XLA counts them before it optimises.
+    """Returns the operations of a function of arrays, as XLA counts them before it optimises.
 
     Counted on the program for a CPU: the clients of GPUs and TPUs do not count, and choices that
-    depend on the count are the same on all of them.
-
-    Args:
-        function: of arrays.
-        forms: its arguments, or their shapes.
-
-    Returns:
-        The count; None where JAX_PLATFORMS leaves the CPU out.
+    depend on the count are the same on all of them. None where JAX_PLATFORMS leaves the CPU out.
     """
     try:
         counting = jax.local_devices(backend="cpu")[0]
@@ -269,11 +241,9 @@ def count_flops(function: Callable, *forms: Any) -> float | None:
 
 
 def bytes_for_gradient(function: Callable, *forms: Any) -> int:
-    """Returns the bytes that a function keeps for its derivative, an upper bound for XLA's.
+    """Returns the bytes that a function keeps for its derivative in the first of its arrays.
 
-    Args:
-        function: of arrays, differentiable in the first one.
-        forms: its arguments, or their shapes.
+    It is an upper bound for XLA's.
     """
 
     def kept(first: Any, *others: Any) -> Any:
@@ -286,10 +256,6 @@ def bytes_one_by_one(function: Callable, *forms: Any) -> int:
     """Returns the bytes of arrays that live together when a function's operations run one by one.
 
     That is a call outside of `jax.jit`; workspace of the operations is not counted.
-
-    Args:
-        function: of arrays.
-        forms: its arguments, or their shapes.
     """
     return _most_alive(jax.make_jaxpr(function)(*forms).jaxpr)
 

@@ -48,22 +48,13 @@ _LEAST_OF_PEAK, _LEAST_OF_CORES = 0.3, 0.5
 
 
 class Finding(NamedTuple):
-    """The result of a check.
-
-    Attributes:
-        good: whether it passed.
-        words: the measurement, in a line.
-        numbers: the same for programs; plain JSON values.
-        name: of the check.
-        remedy: advice where it failed, else empty.
-        seconds: that it took.
-    """
+    """The result of a check, with the check's name and the seconds that it took."""
 
     good: bool
-    words: str
-    numbers: dict[str, Any] = {}
+    words: str  # the measurement, in a line
+    numbers: dict[str, Any] = {}  # the same for programs; plain JSON values
     name: str = ""
-    remedy: str = ""
+    remedy: str = ""  # advice where it failed
     seconds: float = 0.0
 
 

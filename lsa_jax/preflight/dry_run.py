@@ -35,40 +35,23 @@ _FEW = 8
 
 
 class Mapped(NamedTuple):
-    """A function that is mapped over devices, and its arguments.
-
-    Attributes:
-        name: of the function.
-        function: of one device's arrays.
-        forms: shapes of its arguments, [devices, ...].
-        traced: the function as JAX traced it, mapped over an axis of devices.
-        num_devices: number of devices that it runs on.
-        axis_name: the devices' axis in the function.
-        donate: whether the first argument's memory is given away.
-    """
+    """A function that is mapped over devices, and its arguments."""
 
     name: str
-    function: Callable
-    forms: tuple
-    traced: jax.extend.core.ClosedJaxpr
+    function: Callable  # of one device's arrays
+    forms: tuple  # shapes of its arguments, [devices, ...]
+    traced: jax.extend.core.ClosedJaxpr  # mapped over an axis of devices
     num_devices: int
-    axis_name: str
-    donate: bool
+    axis_name: str  # of the devices, in the function
+    donate: bool  # whether the first argument's memory is given away
 
 
 class Matrix(NamedTuple):
-    """The matrix of a kernel, tile by tile.
-
-    Attributes:
-        name: of the kernel, and the matrix's size.
-        stages: of the kernel.
-        forms: rows and columns of examples, of a block whose operations are counted.
-        tile: the program.
-    """
+    """The matrix of a kernel, tile by tile; its name has the kernel and the size."""
 
     name: str
-    stages: Any
-    forms: tuple
+    stages: Any  # of the kernel
+    forms: tuple  # rows and columns of examples of a block whose operations are counted
     tile: tile_programs.TileProgram
 
 
@@ -136,14 +119,10 @@ class DryRun:
     """Notes programs instead of running them; see `backend.noted_by`.
 
     Programs of equal names and shapes are one; so are tiles of kernels with equal layers or
-    shapes of parameters.
-
-    Attributes:
-        without_data: whether data of the published shapes stand in.
+    shapes of parameters. `without_data` has zeros of the published shapes stand in for data.
     """
 
     def __init__(self, *, without_data: bool) -> None:
-        """Begins with no program; `without_data` has data of the published shapes stand in."""
         self.without_data = without_data
         self._programs: dict[Any, Program] = {}
         self._calls: dict[Any, float] = {}
@@ -235,19 +214,11 @@ def run(
     data_dir: Path | None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[tuple[Program, float]]:
-    """Runs a sweep dry, within `backend.built_for`.
+    """Runs a sweep dry, within `backend.built_for`; returns its programs and numbers of calls.
 
-    Of groups that differ in their seeds alone one is run, and counted for all.
-
-    Args:
-        experiment: whose points these are.
-        points: of the sweep.
-        data_dir: folder of data sets, read as the sweep reads them; None stands for zeros of the
-            published shapes.
-        progress: called with the numbers of groups that are done and of all, of each kind one.
-
-    Returns:
-        Each program, and its number of calls in the whole sweep.
+    Of groups that differ in their seeds alone one is run, and counted for all. Data are read from
+    `data_dir`; None stands for zeros of the published shapes. `progress` is called with the
+    numbers of groups that are done and of all, one of each kind.
 
     Raises:
         InputError: data are missing, or the experiment refuses its input.

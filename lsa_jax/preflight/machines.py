@@ -17,20 +17,12 @@ from lsa_jax.errors import InputError
 
 
 class Machine(NamedTuple):
-    """Several devices of one kind.
-
-    Attributes:
-        name: the value of --topology.
-        chip: the kind of its devices.
-        count: number of devices.
-        memory: bytes of a device that JAX may use: of a GPU's the share that its allocator takes;
-            None on a CPU.
-    """
+    """Several devices of one kind; its name is the value of --topology."""
 
     name: str
     chip: Chip
     count: int
-    memory: float | None
+    memory: float | None  # bytes of a device for JAX: a share of a GPU's; None on a CPU
 
 
 # XLA's description of a GPU: cores, clock in GHz, bytes of the second cache, of a core's and of a

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pandas as pd
 
 from lsa_jax import backend, costs, parallel
 from lsa_jax.errors import InputError
@@ -25,12 +26,7 @@ _COLLECTIVES = (
 
 
 class Share(NamedTuple):
-    """The share of the roofline's rate that programs of one kind reach.
-
-    Attributes:
-        value: from 0 to 1.
-        source: "assumed", or the file and works of a benchmark.
-    """
+    """The share of the roofline's rate that programs of one kind reach, and its source."""
 
     value: float
     source: str
@@ -49,34 +45,19 @@ def assumed(value: float) -> Shares:
 
 
 class Compiled(NamedTuple):
-    """One program, compiled.
-
-    Attributes:
-        name: of the program.
-        num_devices: devices of each call.
-        is_tile: whether it computes tiles of a kernel's matrix, which all devices share.
-        calls: in the whole sweep.
-        peak: bytes of one device's memory; None where it did not compile.
-        refusal: the compiler's message about a program that it refuses; empty where it compiled.
-        count: operations and bytes of a call on one device.
-        seconds: the least time of a call by the roofline; None where rates are not known.
-        bound: "operations" or "bytes", whichever takes them.
-        likely_seconds: of a call, at its share of the roofline's rate, or None.
-        collectives: exchanges between devices, by name; None where the compiler's text cannot be
-            read.
-    """
+    """One compiled program, with operations, bytes and times of a call on one device."""
 
     name: str
-    num_devices: int
-    is_tile: bool
-    calls: float
-    peak: float | None
-    refusal: str
+    num_devices: int  # of each call
+    is_tile: bool  # of a kernel's matrix; all devices share its tiles
+    calls: float  # in the whole sweep
+    peak: float | None  # bytes of one device's memory; None where it did not compile
+    refusal: str  # the compiler's message; empty where it compiled
     count: costs.Count
-    seconds: float | None
-    bound: str
-    likely_seconds: float | None
-    collectives: dict[str, int] | None
+    seconds: float | None  # the least by the roofline; None where rates are not known
+    bound: str  # "operations" or "bytes", whichever takes them
+    likely_seconds: float | None  # at its share of the roofline's rate
+    collectives: dict[str, int] | None  # exchanges between devices; None where not readable
 
     def fits(self, machine: Machine) -> bool:
         """Whether it compiled, and takes no more than JAX may use of a device."""
@@ -90,14 +71,10 @@ def compile_programs(
     shares: Shares,
     progress: Callable[[int, str], None] = lambda done, name: None,
 ) -> list[Compiled]:
-    """Compiles the programs of a dry run, within `backend.built_for`.
+    """Compiles the programs of a dry run, each with its number of calls, without the host's work.
 
-    Args:
-        found: from a dry run, each with its number of calls; the host's work is left out.
-        devices: to compile for.
-        chip: their kind.
-        shares: of the roofline's rate that programs are likely to reach.
-        progress: called with the number of programs that are done, and the next one's name.
+    To be called within `backend.built_for`; `progress` is called with the number of programs that
+    are done and the next one's name.
     """
     compiled: list[Compiled] = []
     for program, calls in found:
@@ -191,12 +168,8 @@ _RATES = ("bfloat16", "default", "highest", "vector")
 def calibrated(file: Path, chip: costs.Chip, efficiency: float) -> tuple[costs.Chip, Shares]:
     """Returns a chip with its rates, and the shares of the roofline's rate that it reached.
 
-    A chip without a data sheet, such as a CPU, has the rates that launch.doctor measured.
-
-    Args:
-        file: written by `launch.benchmark --json` or `launch.doctor --json`.
-        chip: of the machine that it has to be measured on.
-        efficiency: the share of a kind of programs that the file has none of.
+    A chip without a data sheet, such as a CPU, has the rates that launch.doctor measured. Programs
+    of a kind that the file of launch.benchmark or launch.doctor lacks have `efficiency`.
 
     Raises:
         InputError: there is no such file, it is damaged, of another device, or without counts.
@@ -248,20 +221,12 @@ def _median(shares: Sequence[float], file: Path, efficiency: float) -> Share:
 
 
 class Result(NamedTuple):
-    """The programs of a sweep on a machine.
-
-    Attributes:
-        machine: compiled for.
-        programs: compiled.
-        solved: the host's work, each with how often it is done.
-        shares: of the roofline's rate.
-        runs: number of runs in the sweep.
-    """
+    """The programs of a sweep of so many runs, compiled for a machine."""
 
     machine: Machine
     programs: list[Compiled]
-    solved: dict[str, float]
-    shares: Shares
+    solved: dict[str, float]  # the host's work, and how often it is done
+    shares: Shares  # of the roofline's rate
     runs: int
 
     @property
@@ -309,14 +274,9 @@ class Result(NamedTuple):
         if memory is not None and whole is not None:
             usable = f", for JAX {memory / 1e9:.1f} of {whole / 1e9:.1f} GB each"
             usable += f" ({SHARE_VARIABLE}={memory / whole:.2g})" if memory != whole else ""
-        rows = [("program", "calls", "GB", "Gop", "MB moved", "least ms")]
-        rows = [(*rows[0], "bound by", "precision", "exchanges"), *map(_row, self.programs)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [f"{machine.name}: {machine.count} x {machine.chip.kind}{usable}", ""]
-        for name, *others in rows:
-            cells = [name.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
-            lines.append("  ".join(cells).rstrip())
-        lines += ["", *(f"on the host, {n:g} times: {name}" for name, n in self.solved.items())]
+        lines += [pd.DataFrame(map(_row, self.programs)).to_string(index=False), ""]
+        lines += [f"on the host, {n:g} times: {name}" for name, n in self.solved.items()]
         return "\n".join([*lines, *self._remarks(), *self._times()])
 
     def _remarks(self) -> list[str]:
@@ -357,20 +317,20 @@ class Result(NamedTuple):
         return lines
 
 
-def _row(program: Compiled) -> tuple[str, ...]:
+def _row(program: Compiled) -> dict[str, str]:
     count, exchanges = program.count, program.collectives
     named = "unknown" if exchanges is None else ", ".join(f"{n} {c}" for c, n in exchanges.items())
-    return (
-        program.name,
-        f"{program.calls:g}",
-        "-" if program.peak is None else f"{program.peak / 1e9:.3f}",
-        f"{count.flops / 1e9:.4g}" + ("+" if count.has_open_loop else ""),
-        f"{count.bytes / 1e6:.4g}",
-        "-" if program.seconds is None else f"{1e3 * program.seconds:.4g}",
-        program.bound or "-",
-        "+".join(sorted(count.products)) or "-",
-        named or "none",
-    )
+    return {
+        "program": program.name,
+        "calls": f"{program.calls:g}",
+        "GB": "-" if program.peak is None else f"{program.peak / 1e9:.3f}",
+        "Gop": f"{count.flops / 1e9:.4g}" + ("+" if count.has_open_loop else ""),
+        "MB moved": f"{count.bytes / 1e6:.4g}",
+        "least ms": "-" if program.seconds is None else f"{1e3 * program.seconds:.4g}",
+        "bound by": program.bound or "-",
+        "precision": "+".join(sorted(count.products)) or "-",
+        "exchanges": named or "none",
+    }
 
 
 def _in_words(seconds: float) -> str:
