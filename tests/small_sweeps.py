@@ -28,7 +28,7 @@ def swept(config, points, folder):
     """Returns a sweep's results; its report, whose figures cost the most, is not made."""
 
     def read(config, points, folder, show):
-        return files.read_results(folder, [point.id for point in points])
+        return files.read_results(folder, [point.id for point in points]), None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "report_sweep", read)

@@ -19,19 +19,12 @@ _PUBLISHED = ("item", "paper", "ours", "status")  # of a claim
 
 
 class Variant(NamedTuple):
-    """One size of a configuration.
+    """One size of a configuration."""
 
-    Attributes:
-        config: the value of `--config`.
-        name: "full", "small", "quick" or a name of the configuration's own.
-        data: required contents of `--data_dir`, sorted.
-        published: its record in the gallery, if there is one.
-    """
-
-    config: str
-    name: str
-    data: tuple[str, ...]
-    published: Item | None
+    config: str  # the value of --config
+    name: str  # "full", "small", "quick" or a name of the configuration's own
+    data: tuple[str, ...]  # required contents of --data_dir, sorted
+    published: Item | None  # its record in the gallery
 
     @property
     def cost(self) -> str:
@@ -67,9 +60,7 @@ class Entry(NamedTuple):
 def published_seconds(words: Sequence[str], place: Path) -> dict[str, float]:
     """Returns the published seconds of a sweep's runs by id; none where settings differ.
 
-    Args:
-        words: `--config=...` and the fields of it that are set.
-        place: the gallery's folder, in the folder docs of the project.
+    `words` are --config=... and the fields of it that are set, `place` is the gallery's folder.
     """
     path, variant = papers.split_config(words[0].partition("=")[2])
     own = all(word.startswith("--config.sweep.") for word in words[1:])
@@ -92,11 +83,7 @@ def needed_data(
     """Returns the names of the data that the points of a sweep read, sorted.
 
     A data set has its name for `launch.data`, a folder of the user's "NAME/", a Hugging Face data
-    set "hf:PATH".
-
-    Args:
-        config: the settings that all points share.
-        sweep: the swept settings of each point.
+    set "hf:PATH". All points share the configuration; `sweep` has the swept settings of each.
     """
     shared = flatten(config)
     return tuple(sorted({name for own in sweep for name in _needed_by_point(shared | dict(own))}))
@@ -130,12 +117,7 @@ def _variants(path: Path, published: Mapping[str, Item]) -> list[Variant]:
 
 
 def entries(configs: Path, published: Mapping[str, Item], paper: str | None = None) -> list[Entry]:
-    """Returns the configurations of one paper, or all.
-
-    Args:
-        configs: the folder of configurations.
-        published: the gallery's records, from `gallery.read`.
-        paper: a name of `papers.PAPERS`.
+    """Returns the configurations of one paper, or all, with their published records.
 
     Raises:
         InputError: there are none, or one of the files cannot be loaded.

@@ -167,27 +167,13 @@ def name(path: Path, variant: str) -> str:
     return str(path) if variant == "full" else f"{path}:{variant}"
 
 
-def nearest(path: Path, known: list[Path]) -> list[Path]:
-    """Returns the files whose names are nearest to one that does not exist, the nearest first.
-
-    Names are near that begin alike or differ in few letters; files of the same folder come first.
-    """
-    stem = path.stem.lower()
-
-    def likeness(other: Path) -> float:
-        theirs = other.stem.lower()
-        alike = difflib.SequenceMatcher(None, stem, theirs).ratio()
-        begins = bool(stem) and (theirs.startswith(stem) or stem.startswith(theirs))
-        return alike + begins + 0.1 * (other.parent == path.parent)
-
-    best = max(map(likeness, known), default=0.0)
-    likely = [other for other in known if likeness(other) >= max(0.65, best - 0.5)]
-    return sorted(likely, key=lambda other: (-likeness(other), other))[:_SUGGESTED]
-
-
 def _suggestion(path: Path) -> str:
-    """Says which files one may have meant by a path that does not exist."""
-    near = nearest(path, sorted(_FOLDER.rglob("*.py")))
+    """Returns the files whose names begin as that of a missing one, or differ in few letters."""
+    known = sorted(_FOLDER.rglob("*.py"))
+    stems = {other.stem for other in known}
+    close = [stem for stem in stems if stem.startswith(path.stem)]
+    close = close or difflib.get_close_matches(path.stem, stems, _SUGGESTED, 0.65)
+    near = [str(other) for other in known if other.stem in close][:_SUGGESTED]
     if not near:
         return "accepted: a file; python -m launch.list lists those that there are"
-    return f"did you mean {' or '.join(map(str, near))}?"
+    return f"did you mean {' or '.join(near)}?"

@@ -43,12 +43,9 @@ class Outcome(NamedTuple):
 
 
 def with_last_measures(outcome: Outcome, cost: tuple[int, float | None] | None) -> Outcome:
-    """Returns an outcome with the last of what was measured along it, and what measuring took.
+    """Returns an outcome with the last of the measures along it, and the cost of measuring.
 
-    Args:
-        outcome: of a run; its history has the measures where they were taken.
-        cost: examples that they were taken on, and their time over that of training; None where
-            nothing was measured.
+    The cost is the number of examples measured on, and its time over that of training.
     """
     if cost is None or outcome.status != "ok":
         return outcome
@@ -64,15 +61,10 @@ def with_last_measures(outcome: Outcome, cost: tuple[int, float | None] | None) 
 def with_course(
     outcome: Outcome, rows: list[dict[str, Any]], cost: tuple[int, float | None] | None
 ) -> Outcome:
-    """Returns an outcome with what was measured along it, in rows of its own.
+    """Returns an outcome with rows of measures, which have the step or epoch of their measuring.
 
-    `files.read_metrics` leaves them out.
-
-    Args:
-        outcome: of a run.
-        rows: measures, with the step or epoch that they were taken at. They lie in order among
-            the outcome's own rows where those have such a number too, and after them elsewhere.
-        cost: as `with_last_measures` takes it.
+    They lie in order among the outcome's own rows where those have such a number too, and after
+    them elsewhere; `files.read_metrics` leaves them out.
     """
     history = [*outcome.history, *rows]
     unit = counter(history)
@@ -82,12 +74,7 @@ def with_course(
 
 
 def with_test(outcomes: Iterable[Outcome], test: Any) -> list[Outcome]:
-    """Returns outcomes whose results on test examples name the test set they are of.
-
-    Args:
-        outcomes: of runs; failed ones have no results on test examples.
-        test: the test set as all runs have it, a tree of arrays.
-    """
+    """Returns outcomes whose results on test examples name the test set, a tree of arrays."""
     name = f"{digest(test):08x}"
     return [
         one if one.outcomes is None else one._replace(outcomes=one.outcomes._replace(test=name))

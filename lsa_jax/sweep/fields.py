@@ -34,11 +34,7 @@ class Field(NamedTuple):
 
 
 def experiment_field(module: str) -> Field:
-    """Returns the field that names an experiment by its folder, for the settings in it.
-
-    Args:
-        module: `__name__` of those settings.
-    """
+    """Returns the field that names an experiment by its folder, from its settings' `__name__`."""
     name = module.removeprefix("lsa_jax.experiments.").removesuffix(".settings").replace(".", "/")
     return Field(name, one_of(name), "what runs")
 
@@ -193,9 +189,7 @@ def product_of(*names: str) -> Callable[[ml_collections.ConfigDict], list[dict[s
 
 
 def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:
-    """Returns the value of a field that was written as text on the command line.
-
-    Tuples are written as in Python, "(0.0, 2.0)"; None as "None".
+    """Returns the value of a field that was written as text, with tuples and None as in Python.
 
     Raises:
         InputError: there is no such field, or the text is not a value that it accepts.

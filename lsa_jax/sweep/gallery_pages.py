@@ -164,12 +164,7 @@ def _paper(name: str, found: Sequence[Entry]) -> dict[str, Any]:
 
 
 def write(place: Path, found: Sequence[Entry]) -> list[Path]:
-    """Writes the pages of all works and configurations, and returns their paths.
-
-    Args:
-        place: its folder.
-        found: all configurations, with their published records, from `catalog.entries`.
-    """
+    """Writes the pages of all works and configurations, and returns their paths."""
     shown = [_paper(name, found) for name in papers.PAPERS]
     render = environment().get_template
     primary = [c for paper in shown for e in paper["published"] for c in e["primary_claims"]]

@@ -59,12 +59,9 @@ def alone(workdir: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def holding(workdir: Path, names: list[str], *, wait: bool = True) -> Iterator[None]:
-    """Holds some groups: other groups may run at the same time, but no process alone.
+    """Holds groups of a folder: other groups may run at the same time, but no process alone.
 
-    Args:
-        workdir: the folder.
-        names: of the groups.
-        wait: for a group that is held by another, a minute.
+    With `wait` it waits a minute for a group that is held by another.
 
     Raises:
         InUseError: a group or the whole folder is held by another.

@@ -20,17 +20,11 @@ _LONGEST = 180
 
 
 class Point(NamedTuple):
-    """One run of a sweep.
-
-    Attributes:
-        id: name of its folder under `runs/`; says the swept settings.
-        settings: the swept settings by dotted name; columns of `results.csv` by their last part.
-        config: the whole configuration with the swept settings filled in, locked.
-    """
+    """One run of a sweep; its id, with the swept settings, names its folder under `runs/`."""
 
     id: str
-    settings: dict[str, Any]
-    config: ml_collections.ConfigDict
+    settings: dict[str, Any]  # swept, by dotted name; columns of `results.csv` by their last part
+    config: ml_collections.ConfigDict  # with the swept settings filled in, locked
 
 
 def file_name(text: str) -> str:
@@ -71,11 +65,6 @@ def make_points(
     validate: Callable[[ml_collections.ConfigDict], None],
 ) -> list[Point]:
     """Returns the sweep's points, each with its own validated configuration.
-
-    Args:
-        config: what all points share.
-        sweep: swept settings by dotted name, one dictionary a point.
-        validate: the experiment's check of a whole configuration.
 
     Raises:
         InputError: a point's configuration is not accepted, or two points are the same.
@@ -152,15 +141,10 @@ def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Poin
 def group_points(
     points: list[Point], varying: Callable[[ml_collections.ConfigDict], Collection[str]]
 ) -> list[list[Point]]:
-    """Puts points together that differ in certain fields alone.
+    """Returns groups of points that differ in certain fields alone, by their first points.
 
-    Args:
-        points: the sweep.
-        varying: the top-level fields in which a point may differ from others of its group; none
-            for a point that runs alone.
-
-    Returns:
-        Groups by their first point, each in the order of the points.
+    `varying` returns the top-level fields in which a point may differ from others of its group;
+    none for a point that runs alone.
     """
     found: dict[str, list[Point]] = {}
     for point in points:

@@ -82,11 +82,7 @@ def _other_setting(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | N
 
 
 def changes(config: str, published: Mapping[str, Any]) -> list[str]:
-    """Returns the names of changes since a fingerprint was taken.
-
-    Args:
-        config: a configuration as it follows `--config=`.
-        published: its fingerprint, from `fingerprint`.
+    """Returns the names of changes of a configuration since its `fingerprint` was published.
 
     Raises:
         InputError: its file cannot be loaded.
@@ -198,10 +194,7 @@ def _one_sweep(folder: Path) -> Sweep:
 
 
 def finished(folders: Iterable[str | Path]) -> list[tuple[Sweep, Path]]:
-    """Returns the finished sweeps of folders, each with its own folder.
-
-    Args:
-        folders: of reproductions or of single sweeps.
+    """Returns the finished sweeps of folders, of reproductions or single sweeps, with their own.
 
     Raises:
         InputError: a folder holds neither, or a size that is only for tests.
@@ -244,11 +237,7 @@ _MOST_ROWS = 60  # of a table on a page; longer ones are in the results
 def _tables(report: Report) -> list[tuple[str, list[str], list[list[str]]]]:
     """Returns the headings, columns and cells of a report's tables, as text."""
     return [
-        (
-            heading,
-            list(map(str, table)),
-            [list(map(cell, row)) for row in table.itertuples(index=False)],
-        )
+        (heading, [*map(str, table)], [[*map(cell, row)] for row in table.itertuples(index=False)])
         for heading, table in report.tables
         if len(table) <= _MOST_ROWS
     ]
@@ -271,12 +260,8 @@ def _keep(place: Path, sweep: Sweep, folder: Path, results: bytes | None, report
 def publish(place: Path, found: Iterable[tuple[Sweep, Path]]) -> Iterator[str]:
     """Puts sweeps into the gallery, and yields a line on each that changes it or is refused.
 
-    A sweep whose fingerprint the gallery has already is skipped; the report of any other is made
-    again first, so that all records come from the same code.
-
-    Args:
-        place: the gallery's folder; its other records stay.
-        found: from `finished`; of equal configurations and sizes the last counts.
+    Of equal configurations the last counts. A sweep whose fingerprint the gallery has is skipped;
+    the report of any other is made again first, so that all records come from the same code.
     """
     known = gallery.read(place)
     for sweep, folder in {sweep.config: (sweep, folder) for sweep, folder in found}.values():
@@ -295,9 +280,6 @@ def renew(place: Path) -> Iterator[str]:
     """Makes reports of an earlier version again from kept results, and yields a line on each.
 
     A record with other settings than today's stays: its sweep has to be run again.
-
-    Args:
-        place: the gallery's folder.
     """
     for config, item in gallery.read(place).items():
         changed = changes(config, item.fingerprint)

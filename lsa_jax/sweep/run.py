@@ -87,10 +87,6 @@ def warn_of_changes(workdir: Path, data: Any) -> None:
     """Warns where a sweep started with other versions, devices or data than it resumes with.
 
     All processes that work together call it; the first alone sees the folder.
-
-    Args:
-        workdir: the folder with the sweep's record.
-        data: loaded by this process.
     """
     everyone = processes.everyone()
     digests = set(everyone.gather(np.uint32(digest(data))).tolist())
@@ -297,13 +293,8 @@ def recorded_sweep(
 ) -> Iterator[None]:
     """Holds a folder alone, with the sweep recorded in its `config.json`.
 
-    Args:
-        config: the settings that all points share.
-        points: the sweep.
-        workdir: the folder for all results.
-        load: reads the data; called before anything is written where no sweep is recorded yet.
-        command: the command line, for the record.
-        devices: their names, for the record.
+    `load` reads the data before anything is written where no sweep is recorded yet; `command` and
+    `devices` are for the record.
 
     Raises:
         InputError: the data are missing or damaged, or the folder cannot hold this sweep; raised
@@ -360,7 +351,7 @@ def run_sweep(
         held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)
         everyone.on_first(lambda: stack.enter_context(held))
         _run_missing(experiment, experiment.groups(points), load, workdir, watch)
-        return everyone.from_first(lambda: report_sweep(config, points, workdir, show))
+        return everyone.from_first(lambda: report_sweep(config, points, workdir, show)[0])
 
 
 def run_groups(
@@ -374,15 +365,8 @@ def run_groups(
 ) -> None:
     """Runs the missing points of some groups of a recorded sweep; other processes run others.
 
-    The caller holds the groups, see `locks.holding`.
-
-    Args:
-        config: the settings that all points share.
-        points: the whole sweep, as its data and its groups are functions of all points.
-        workdir: the folder with the sweep's record.
-        numbers: of the groups, from 0.
-        data_dir: folder of data sets; None means the environment's or the cache.
-        shown: whether progress is printed.
+    The caller holds the groups, see `locks.holding`. All points are needed, as the data and the
+    groups, numbered from 0, are functions of them.
 
     Raises:
         InputError: the data are missing or damaged.
@@ -425,10 +409,14 @@ def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:
     return not_run(rows, "a check that it starts")
 
 
-def _written(
-    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: Show
+def report_sweep(
+    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: Show = print
 ) -> tuple[pd.DataFrame, Report]:
-    """Returns the table of the points that are done, and the report on them once it is written."""
+    """Writes and shows the report on the points that are done; returns their table and it.
+
+    Raises:
+        InputError: none is done, or the folder cannot be written.
+    """
     with locks.reporting(workdir):
         results = files.read_results(workdir, [point.id for point in points])
         if results.empty:
@@ -442,22 +430,10 @@ def _written(
     return results, report
 
 
-def report_sweep(
-    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: Show = print
-) -> pd.DataFrame:
-    """Writes and shows the report on the points that are done and returns their table.
-
-    Raises:
-        InputError: none is done, or the folder cannot be written.
-    """
-    return _written(config, points, workdir, show)[0]
-
-
 def remake(workdir: Path) -> Report:
     """Writes a folder's report again, from its record alone, prints nothing, and returns it.
 
     Raises:
         InputError: its record cannot be read by this code, or none of its points is done.
     """
-    config, points = recorded_points(workdir)
-    return _written(config, points, workdir, show=lambda text: None)[1]
+    return report_sweep(*recorded_points(workdir), workdir, show=lambda text: None)[1]

@@ -51,14 +51,9 @@ def run(
     wait: bool = True,
     shown: bool = True,
 ) -> int | None:
-    """Runs the missing runs of some groups, while it holds them.
+    """Runs the missing runs of some groups, numbered from 0, while it holds them.
 
-    Args:
-        workdir: folder of a recorded sweep.
-        numbers: of the groups, from 0.
-        data_dir: folder of data sets; None means the environment's or the cache.
-        wait: a minute for a group that another process holds.
-        shown: whether progress is printed.
+    With `wait` it waits a minute for a group that another process holds.
 
     Returns:
         The number of failed runs; None where another process holds a group, unless it waits.
@@ -107,11 +102,8 @@ def record_all(
 ) -> None:
     """Records sweeps below a folder in its `report.json`, with those of earlier commands.
 
-    Args:
-        root: the folder.
-        sweeps: by the names of their folders, each its `--config=...` and the fields that are set.
-        command: the command line.
-        data_dir: folder of data sets.
+    `sweeps` has for the name of each one's folder its --config=... and the fields that are set;
+    `command` is the command line.
     """
     path = root / "report.json"
     record: dict[str, Any] = {"paper": "", "scale": "", "title": root.name, "sweeps": []}
@@ -144,7 +136,7 @@ def report_all(root: Path) -> None:
             if not any(folder.glob("runs/*/result.json")):
                 continue
             config, points = recorded_points(folder)
-            left = len(points) - len(report_sweep(config, points, folder))
+            left = len(points) - len(report_sweep(config, points, folder)[0])
             if left:
                 reason = f"{left} of {len(points)} runs are missing"
                 sweep = sweep._replace(status=reproduction.STARTED, reason=reason)

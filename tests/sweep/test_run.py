@@ -185,7 +185,7 @@ def sweep(tmp_path, monkeypatch):
         report=lambda config, runs, workdir: Report("T"),
     )
     monkeypatch.setattr(run, "load_experiment", lambda name: experiment)
-    monkeypatch.setattr(run, "report_sweep", lambda *given: pd.DataFrame())
+    monkeypatch.setattr(run, "report_sweep", lambda *given: (pd.DataFrame(), None))
     workdir = tmp_path / "out"
 
     def call(how, data):
