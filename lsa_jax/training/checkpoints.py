@@ -30,7 +30,6 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from lsa_jax import backend, processes
-from lsa_jax.arrays import digest
 from lsa_jax.errors import DamageWarning, InputError, StorageError
 from lsa_jax.parallel import as_one_part
 from lsa_jax.reporting import files
@@ -188,17 +187,10 @@ def _difference(found: list[tuple], wanted: list[tuple]) -> str:
     return f"it holds {len(found)} arrays, and this run's state has {len(wanted)}"
 
 
-def program_digest(function: Callable, *arguments: Any) -> int:
-    """Returns 32 bits of `program_text`."""
-    return digest(program_text(function, *arguments))
-
-
 def program_text(function: Callable, *arguments: Any) -> str:
     """Returns a function's program for one part on a CPU, with all constants that it refers to.
 
-    Args:
-        function: of trees of arrays.
-        arguments: arrays, or their shapes.
+    Arguments are trees of arrays, or of their shapes.
     """
     mapped, forms = as_one_part(function, *arguments)
     with backend.built_for("cpu"):

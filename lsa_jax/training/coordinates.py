@@ -37,10 +37,9 @@ def take_steps(
     optimizer: optax.GradientTransformation,
     numbers: Array,
 ) -> tuple[PyTree, PyTree, Float[Array, " steps"]]:
-    """Takes the steps of these numbers, for which `(params, number) -> loss` has the examples.
+    """Takes steps of these numbers, for which `(params, number) -> loss` has the examples.
 
-    Returns:
-        The parameters, the optimiser's state, and the loss before each step.
+    Returns parameters, the optimiser's state, and the loss before each step.
     """
 
     def step(carry: tuple, number: Array) -> tuple[tuple, Array]:

@@ -72,16 +72,10 @@ NOTHING = Measuring()
 
 
 class Cost(NamedTuple):
-    """The cost of measuring.
+    """The cost of measuring."""
 
-    Attributes:
-        examples: number of training examples measured on; 0 for measures of the weights alone.
-        share: its time over that of training, compilation left out of both; None where this
-            process did too little of either.
-    """
-
-    examples: int
-    share: float | None
+    examples: int  # training examples measured on; 0 for measures of the weights alone
+    share: float | None  # of training's time, without compilation; None after too little of either
 
 
 def log_spaced(marks: Sequence[int], factor: int | None = 2) -> list[int]:
@@ -160,35 +154,32 @@ class Course:
 
     def __init__(
         self,
-        names: Sequence[str],
+        measuring: Measuring,
         apply: Callable,
         starts: PyTree,
         inputs: Shaped[np.ndarray, "replicas n ..."],
         targets: Shaped[np.ndarray, "replicas n ..."],
         marks: Sequence[int],
-        network: Callable[[PyTree], PyTree] = _itself,
         sharpness: Callable[[int, PyTree], float] | None = None,
-        state: tuple[str, ...] = (),
     ) -> None:
         """Prepares the course of a run.
 
         Args:
-            names: of `NAMES`.
+            measuring: its names, network and state.
             apply: `(params, x [n, ...]) -> [n, c]`, each example by itself.
             starts: the network's parameters at the start, numpy arrays [replicas, ...].
             inputs: of the sub-sample.
             targets: of the sub-sample.
             marks: increasing, the first that of the start.
-            network: as in `Measuring`.
             sharpness: `(replica, its trained parameters) -> sharpness`, where it is measured.
-            state: as in `Measuring`.
 
         Raises:
-            InputError: a name is not one of these.
+            InputError: a name is not one of `NAMES`.
         """
+        names = measuring.names
         for name in names:
             require("measures", name, one_of(*NAMES))
-        self.marks, self._network, self._state = list(marks), network, state
+        self.marks, self._network, self._state = list(marks), measuring.network, measuring.state
         self._names = tuple(name for name in names if name in MEASURES)
         self._velocity, self._apply = VELOCITY in names, apply
         self._sharpness = sharpness if SHARPNESS in names else None
@@ -229,10 +220,8 @@ class Course:
     def take(self, mark: int, params: PyTree, replicas: Iterable[int] | None = None) -> None:
         """Measures replicas, if the mark is one of the course's.
 
-        Args:
-            mark: of the run now.
-            params: of all replicas there, numpy arrays [replicas, ...].
-            replicas: the ones still trained; None means all.
+        `params` are those of all replicas, numpy arrays [replicas, ...]; `replicas` the ones still
+        trained, None all.
         """
         if mark not in self.marks:
             return
@@ -280,15 +269,13 @@ class Course:
         return {name: values[replica].item() for name, values in self.row(mark).items()}
 
     def rows_of(self, replica: int, unit: str = "step") -> list[dict[str, float]]:
-        """Returns one replica's values: a row a mark, which is its step, or another unit."""
+        """Returns one replica's values by column: a row a mark, with its number of steps."""
         return [{unit: mark} | self.row_of(replica, mark) for mark in self.marks]
 
     def cost(self, training: Sequence[float], segments: int) -> Cost:
-        """Returns the cost of measuring, compared with training.
+        """Returns the cost of measuring, compared with training in so many segments.
 
-        Args:
-            training: seconds of each segment of training of this process; the first compiles.
-            segments: number of segments in all.
+        `training` has the seconds of each segment of this process; the first compiles.
         """
         share = None
         if len(training) > 1 and len(self.seconds) > 1:
@@ -303,8 +290,7 @@ def course_of_weights(measuring: Measuring, starts: PyTree, marks: Sequence[int]
         return None
     starts = measuring.network(starts)
     nothing = np.zeros((len(jax.tree.leaves(starts)[0]), 0), np.float32)
-    given = (measuring.names, _no_outputs, starts, nothing, nothing, log_spaced(marks))
-    return Course(*given, measuring.network, state=measuring.state)
+    return Course(measuring, _no_outputs, starts, nothing, nothing, log_spaced(marks))
 
 
 def _no_outputs(params: PyTree, inputs: Array) -> Array:
@@ -365,5 +351,4 @@ def course_of(
         for parts in zip(*((x, aligned(y)) for x, y in fetched), strict=True)
     )
     check_alone(apply, jax.tree.map(lambda leaf: leaf[0], starts), inputs[0])
-    given = (measuring.names, apply, starts, inputs, targets, chosen)
-    return Course(*given, measuring.network, sharpness, measuring.state)
+    return Course(measuring, apply, starts, inputs, targets, chosen, sharpness)

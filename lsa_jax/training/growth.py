@@ -176,12 +176,8 @@ def grow_all(
 ) -> NetworkState:
     """Returns the grown networks [operators, ...], their optimisers' states carried along.
 
-    Args:
-        state: of the shallow network.
-        fresh: parameters of the deeper network at initialisation, from which random layers are
-            taken, the same for every operator.
-        optimizer: of the state.
-        operators: the ways to grow.
+    Random layers are those of `fresh`, parameters of the deeper network at initialisation, the same
+    for every operator.
     """
     old = num_layers_of(state.params)
     added = num_layers_of(fresh) - old

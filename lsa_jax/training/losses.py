@@ -79,14 +79,6 @@ def hinge(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
     return jax.nn.relu(1.0 - targets * outputs[:, 0])
 
 
-LOSSES: dict[str, Callable] = {
-    "softmax_cross_entropy": softmax_cross_entropy,
-    "class_mean_cross_entropy": class_mean_cross_entropy,
-    "squared_error": squared_error,
-    "logistic": logistic,
-    "hinge": hinge,
-}
-
 _KINDS = {
     softmax_cross_entropy: "probabilities",
     class_mean_cross_entropy: "probabilities",
@@ -94,6 +86,8 @@ _KINDS = {
     logistic: "signs",
     hinge: "signs",
 }
+
+LOSSES: dict[str, Callable] = {loss.__name__: loss for loss in _KINDS}
 
 
 def is_correct(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
@@ -130,12 +124,9 @@ def _kind_of_answers(shape: tuple[int, ...]) -> str:
 
 
 def check_all(function: Callable, size: int, targets: Targets) -> bool:
-    """Checks a data set's targets for a loss or `is_correct`; False for any other function.
+    """Checks a data set's targets for a loss or `is_correct`, of a network with `size` outputs.
 
-    Args:
-        function: the loss or metric.
-        size: number of outputs, c.
-        targets: of all examples.
+    Returns False for any other function.
 
     Raises:
         InputError: the targets do not fit.
@@ -151,14 +142,11 @@ def paired(
     targets: Targets,
     kind: Literal["probabilities", "classes", "numbers", "signs", "sides"],
 ) -> tuple[Float[Array | np.ndarray, "n c"], Shaped[Array | np.ndarray, "n ..."]]:
-    """Returns outputs and targets in the forms that a loss or metric compares.
+    """Returns outputs [n, c] and targets in the forms that a loss or metric compares.
 
-    Args:
-        outputs: [n, c].
-        targets: as the user has them.
-        kind: "classes" (rows [n, c > 1], or integers [n]), "probabilities" (the same without
-            negative rows), "numbers" ([n, c]), "signs" (-1 or +1, one output) or "sides" (any
-            numbers but zero, one output).
+    Targets are of "classes" (rows [n, c > 1], or integers [n]), "probabilities" (the same without
+    negative rows), "numbers" ([n, c]), "signs" (-1 or +1, one output) or "sides" (any numbers but
+    zero, one output).
 
     Returns:
         Outputs as floats, and targets: floats of the outputs' shape, class numbers int32 [n], or
@@ -269,10 +257,8 @@ def _rows(targets: Array | np.ndarray, size: int) -> Float[Array | np.ndarray, "
 def target_rows(size: int, targets: Targets) -> Float[Array | np.ndarray, "n k"]:
     """Returns targets as rows y, for kernels that are compared with y y^T.
 
-    Args:
-        size: number of the network's outputs.
-        targets: rows [n, ...] of any length; class numbers, integers [n], with two outputs or
-            more; numbers [n] with one.
+    Targets of a network with `size` outputs are rows [n, ...] of any length; class numbers,
+    integers [n], with two outputs or more; numbers [n] with one.
 
     Raises:
         InputError: numbers [n] that are no classes, with two outputs or more.

@@ -26,7 +26,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import kernels
-from lsa_jax.arrays import real_array
+from lsa_jax.arrays import real_array, real_tree
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.courses import OF_WEIGHTS
@@ -66,25 +66,19 @@ def _check_arrays(function: Callable) -> Callable:
                 given[name] = losses.floats(real_array(name, value, "n n"))
         for first, second in (("params_0", "params_t"), ("first", "second")):
             if {first, second} <= given.keys():
-                _check_alike(first, given[first], second, given[second])
+                shapes = (str(jax.tree.map(np.shape, given[name])) for name in (first, second))
+                if len(set(shapes)) > 1:
+                    raise InputError(
+                        f"{first} and {second} differ in shapes; accepted: equal shapes"
+                    )
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
-def _check_alike(first: str, a: PyTree, second: str, b: PyTree) -> None:
-    if str(jax.tree.map(np.shape, a)) != str(jax.tree.map(np.shape, b)):
-        raise InputError(f"{first} and {second} differ in shapes; accepted: equal shapes")
-
-
 def _real_params(name: str, params: PyTree) -> PyTree:
     """Returns parameters as floats; entries that are no numbers, such as None, stay."""
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: losses.floats(
-            real_array(f"{name}{jax.tree_util.keystr(path)}", leaf, empty=True)
-        ),
-        params,
-    )
+    return jax.tree.map(losses.floats, real_tree(name, params))
 
 
 def check_alone(apply: Callable, params: PyTree, inputs: Array | np.ndarray) -> None:
@@ -401,20 +395,16 @@ OF_KERNELS: dict[str, Callable] = {
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _compute(
-    names: tuple[str, ...],
-    apply: Callable,
-    params_0: Params,
-    params_t: Params,
-    inputs: Inputs,
-    targets: Float[Array | np.ndarray, "n ..."],
-    kernels_known: tuple[Matrix, Matrix] | None = None,
+    names: tuple[str, ...], apply: Callable, given: tuple, kernels_known: tuple | None
 ) -> dict[str, Any]:
+    """Computes measures of `given`: parameters at the start and now, inputs and targets."""
+    *both, inputs, targets = given
     if kernels_known is None and OF_KERNELS.keys() & set(names):
-        kernels_known = tuple(tangent_kernel(apply, p, inputs) for p in (params_0, params_t))
+        kernels_known = tuple(tangent_kernel(apply, params, inputs) for params in both)
     return {
         name: OF_KERNELS[name](*kernels_known, targets)
         if name in OF_KERNELS
-        else MEASURES[name](apply, params_0, params_t, inputs, targets)
+        else MEASURES[name](apply, *given)
         for name in names
     }
 
@@ -450,7 +440,7 @@ def measure(
         require("measures", name, one_of(*MEASURES))
     if "target_alignment" in names:
         targets = _target_rows(apply, params_t, inputs, targets)
-    found = _compute(tuple(names), apply, params_0, params_t, inputs, targets, kernels_known)
+    found = _compute(tuple(names), apply, (params_0, params_t, inputs, targets), kernels_known)
     numbers = {}
     for name, value in found.items():
         layers = {f"/{layer}": v for layer, v in value.items()} if isinstance(value, dict) else None

@@ -175,17 +175,11 @@ def descend(
     params: Any,
     state: Any,
 ) -> tuple[Any, Any, Any]:
-    """Takes one step of an optimiser.
+    """Takes one step of an optimiser; returns the loss before it, parameters and state after it.
 
-    Args:
-        optimizer: an optax transformation. An update that takes `value`, `grad` or `value_fn`
-            (`optax.lbfgs`, `polyak_sgd`, `contrib.reduce_on_plateau`) gets them too.
-        both: `params -> (loss, gradient)` on the step's batch, all parts of it.
-        params: before the step.
-        state: of the optimiser.
-
-    Returns:
-        The loss before the step, and parameters and the optimiser's state after it.
+    `both` returns the loss and the gradient on the step's batch, all parts of it. An update that
+    takes `value`, `grad` or `value_fn` (`optax.lbfgs`, `polyak_sgd`, `contrib.reduce_on_plateau`)
+    gets them too.
     """
     value, gradient = both(params)
 
@@ -202,12 +196,7 @@ def descend(
 
 
 def check_optimizer(optimizer: optax.GradientTransformation, params: Any) -> None:
-    """Raises InputError unless `descend` can update an optimiser.
-
-    Args:
-        optimizer: an optax transformation.
-        params: of the network, arrays or their shapes.
-    """
+    """Raises InputError unless `descend` can update an optimiser of such parameters."""
 
     def take(params: Any) -> Any:
         return descend(optimizer, lambda p: (jnp.float32(0), p), params, optimizer.init(params))
@@ -226,9 +215,7 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: Any) -> Non
 def optimizers_of(given: Any, replicas: Any) -> Callable[[Any], optax.GradientTransformation]:
     """Returns a function that makes the optimiser of a replica's values.
 
-    Args:
-        given: an optimiser, the same for all, or such a function.
-        replicas: values of the replicas.
+    An optimiser is the same for all; a function that makes one is returned unchanged.
 
     Raises:
         InputError: neither of the two, or a function of optax that has not been called.

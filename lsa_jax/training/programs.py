@@ -55,12 +55,9 @@ class Source(NamedTuple):
     def of(cls, data: "Source | Dataset", name: str = "data") -> "Source":
         """Returns the source of a data set's rows; a source is returned unchanged.
 
-        Args:
-            data: a data set or a source.
-            name: of the argument, for messages.
-
         Raises:
-            InputError: a data set's arrays are not accepted, or differ in length.
+            InputError: arrays of the data set, the argument `name`, are not accepted, or differ in
+                length.
         """
         if isinstance(data, Source):
             return data
@@ -91,19 +88,12 @@ class Recipe(NamedTuple):
 
 
 class ReplicaState(NamedTuple):
-    """One replica between two epochs.
+    """One replica between two epochs."""
 
-    Attributes:
-        params: parameters, frozen ones included.
-        opt_state: the optimiser's state for the trained parameters.
-        step: updates done; constant from the first loss that was not finite.
-        epoch: epochs done.
-    """
-
-    params: PyTree
-    opt_state: PyTree
-    step: Array
-    epoch: Array
+    params: PyTree  # frozen ones included
+    opt_state: PyTree  # of the trained parameters
+    step: Array  # updates done; constant from the first loss that was not finite
+    epoch: Array  # epochs done
 
 
 def init_key(key: Key[Array, ""]) -> Key[Array, ""]:
@@ -124,10 +114,8 @@ def draw_key(
 ) -> Key[Array, ""]:
     """Returns the key with which a run of this key draws masks (`models.Dropout`) in a step.
 
-    Args:
-        key: of the run.
-        step: number of steps due before.
-        first: place in the batch of a device's first example, so that devices draw other masks.
+    `step` is the number of steps due before; `first` is the place in the batch of a device's first
+    example, so that devices draw other masks.
     """
     return jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, _DRAWS), step), first)
 
@@ -332,12 +320,7 @@ def fitted(
 ) -> Recipe:
     """Checks a recipe against the examples and fills in its metrics and the network's state.
 
-    Args:
-        recipe: how a replica is trained.
-        metrics: by name; None is accuracy, where outputs can be right or wrong.
-        sources: of training examples, as "train", and of others.
-        keys: of replicas.
-        replicas: values that vary between replicas.
+    Metrics of None are accuracy, where outputs can be right or wrong.
 
     Raises:
         InputError: the loss, a metric, the optimiser or a frozen entry does not fit.
@@ -428,12 +411,12 @@ class Throughput(NamedTuple):
     """The pace of a training run, all replicas and devices together.
 
     Attributes:
-        examples_per_second: examples trained on, by the median epoch of this process (without the
-            first, which compiles, where there are others); evaluation is not counted.
-        flops_per_second: operations of the losses and their gradients at that pace, as XLA counts
-            them before it optimises; None where no peak is known.
-        peaks: of the devices together, operations a second, by type; None where one of them is
-            not in the table, as no CPU is.
+        examples_per_second: trained on, by the median epoch of this process (without the first,
+            which compiles, where there are others); evaluation is not counted.
+        flops_per_second: of the losses and their gradients, as XLA counts them before it
+            optimises; None where no peak is known.
+        peaks: operations a second of the devices together, by type; None where one of them is not
+            in the table, as no CPU is.
     """
 
     examples_per_second: float
@@ -450,10 +433,7 @@ class Throughput(NamedTuple):
 def gradient_flops(recipe: Recipe, params: Any, batch: Dataset) -> float | None:
     """Returns the operations of one batch's mean loss and its gradient, as XLA counts them.
 
-    Args:
-        recipe: model, loss and frozen parameters.
-        params: one replica's parameters; like the batch, arrays or their shapes.
-        batch: inputs and targets.
+    Parameters, of one replica, and the batch are arrays or their shapes.
     """
 
     def gradient(params: Any, batch: Dataset) -> tuple[Array, Any]:
@@ -474,12 +454,8 @@ def measure_throughput(
 ) -> Throughput | None:
     """Returns the pace of a run; None where this process trained no epoch of it.
 
-    Args:
-        recipe: how a replica is trained.
-        source: the training examples.
-        state: of all replicas, arrays [replicas, ...].
-        replicas: values that vary between replicas, arrays [replicas, ...].
-        seconds: of each epoch of this process.
+    The state and the values of replicas are arrays [replicas, ...]; `seconds` are those of each
+    epoch of this process.
     """
     if not seconds:
         return None

@@ -41,13 +41,7 @@ NOWHERE = Checkpoints()
 
 
 class Ran(NamedTuple):
-    """The end of a run in segments.
-
-    Attributes:
-        state: after the last segment.
-        done: number of segments that are done.
-        cost: of measuring; None where no course was given.
-    """
+    """The end of a run: its state, number of segments done, and the cost of measuring, if any."""
 
     state: Any
     done: int
@@ -170,26 +164,17 @@ def run_segments(
 
 
 class Evaluations(NamedTuple):
-    """Replicas and their measures at a run's evaluations.
+    """Replicas and their measures at a run's evaluations."""
 
-    Attributes:
-        steps: steps taken before each evaluation.
-        state: numpy [replicas, ...] after the last evaluation that is done.
-        table: by measure, NaN where an evaluation is not done.
-        last: number of the last evaluation that is done, from 0.
-        cost: of measuring; None where no course was given.
-        measured: columns of the table that come from the course, NaN between its marks.
-    """
-
-    steps: Sequence[int]
-    state: Any
-    table: dict[str, Float[np.ndarray, "evaluations replicas ..."]]
-    last: int
-    cost: Cost | None = None
-    measured: tuple[str, ...] = ()
+    steps: Sequence[int]  # taken before each evaluation
+    state: Any  # numpy [replicas, ...] after the last evaluation that is done; has `step`
+    table: dict[str, Float[np.ndarray, "evaluations replicas ..."]]  # NaN where it is not done
+    last: int  # number of the last evaluation that is done, from 0
+    cost: Cost | None = None  # of measuring; None where no course was given
+    measured: tuple[str, ...] = ()  # the course's columns, NaN between its marks
 
     def history(self, replica: int) -> list[dict[str, Any]]:
-        """Returns a row for each evaluation that a replica reached; states have `step`."""
+        """Returns a row for each evaluation that a replica reached."""
         taken = self.state.step[replica]
         done = enumerate(self.steps[: self.last + 1])
         return [self.row(replica, place) for place, step in done if step <= taken]
@@ -204,7 +189,7 @@ class Evaluations(NamedTuple):
 
     @property
     def stopped(self) -> Bool[np.ndarray, " replicas"]:
-        """Whether each replica has taken fewer steps than were due; states have `step`."""
+        """Whether each replica has taken fewer steps than were due."""
         return self.state.step < self.steps[self.last]
 
 

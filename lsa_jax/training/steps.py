@@ -19,7 +19,7 @@ from lsa_jax import backend
 from lsa_jax.arrays import digest, real_numbers
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import Layout, as_one_part, kept_programs, layout_of
-from lsa_jax.training.checkpoints import program_digest
+from lsa_jax.training.checkpoints import program_text
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.optimizers import check_optimizer, descend
 from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
@@ -56,15 +56,10 @@ class Problem(NamedTuple):
 
 
 class Guarded(NamedTuple):
-    """A network that stays as it was before the first loss that was not finite.
-
-    Attributes:
-        state: the network.
-        finite: whether all losses were finite.
-    """
+    """A network that stays as it was before the first loss that was not finite."""
 
     state: NetworkState
-    finite: Bool[Array, ""]
+    finite: Bool[Array, ""]  # whether all losses were finite
 
     @property
     def params(self) -> PyTree:
@@ -154,12 +149,7 @@ class Trained(NamedTuple):
 
 
 def check_problem(problem: Problem, states: NetworkState, count: int) -> NetworkState:
-    """Returns networks as arrays that can be trained on a problem.
-
-    Args:
-        problem: the problem.
-        states: networks at the start, [replicas, ...].
-        count: number of replicas.
+    """Returns networks [replicas, ...] as arrays that can be trained on a problem.
 
     Raises:
         InputError: parameters are no floats, or the problem's loss or optimiser does not fit them.
@@ -207,8 +197,8 @@ def _identity(
         "data": digest(f"{problem.checksum} {digest(examples)}"),
         "networks at the start": digest(states),
         "steps": digest(np.array([start, stop, *measured])),
-        "loss": program_digest(problem.loss, one.params, batch),
-        "optimiser": program_digest(update, one.params, one.opt_state, one.params),
+        "loss": digest(program_text(problem.loss, one.params, batch)),
+        "optimiser": digest(program_text(update, one.params, one.opt_state, one.params)),
     }
 
 
@@ -345,11 +335,11 @@ def train_parts(
         problem: the loss, the optimiser and the data.
         begin: `(start, stop) -> states` of those networks, called when their turn comes, so that
             memory holds a single part.
-        count: networks.
-        placement: how many at once.
+        count: networks; `placement` has how many are trained at once.
+        placement: number of networks at once, and their devices.
         directory: of the parts' checkpoints; None saves nothing.
         progress: called with the fraction done.
-        steps: `start`, `stop`, `measured`, `segment` and `measuring` of `train_steps`.
+        steps: other arguments of `train_steps`.
     """
     parts = placement.parts(count)
     lengths = [stop - start for start, stop, _ in parts]
@@ -368,21 +358,3 @@ def train_parts(
         for first, last, _ in [parts[place]] if backend.dry_run() is None else alike:
             yield Part(first, last, trained)
         del trained  # the next part needs the memory
-
-
-def train_one(problem: Problem, state: NetworkState, batch_size: int, **settings: Any) -> Trained:
-    """Trains one network without an axis of replicas, its batches split over all devices.
-
-    Args:
-        problem: the loss, the optimiser and the data.
-        state: of the one network, without an axis of replicas.
-        batch_size: examples of a batch.
-        settings: the other arguments of `train_steps`.
-
-    Raises:
-        InputError: the devices cannot share a batch evenly.
-    """
-    single = jax.tree.map(lambda a: np.asarray(a)[None], state)
-    found = train_steps(problem, single, layout_of(1, batch_size), **settings)
-    one = jax.tree.map(lambda a: a[0], found.states)
-    return found._replace(states=one, losses=found.losses[:, 0])

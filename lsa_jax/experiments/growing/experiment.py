@@ -32,12 +32,13 @@ from lsa_jax.experiments.growing.tasks import (
     load,
     make_task,
 )
+from lsa_jax.parallel import layout_of
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Measuring
 from lsa_jax.training.growth import Operator, grow_all, grow_and_select, search_space, stack_last
-from lsa_jax.training.steps import NetworkState, Trained, train_one, train_parts
+from lsa_jax.training.steps import NetworkState, Trained, train_parts, train_steps
 
 _Progress = Callable[[float], None]
 _Rows = list[dict[str, Any]]
@@ -59,13 +60,16 @@ def _train(
     config, stop = task.config, int(measured[-1])
     options |= {"segment": config.checkpoint_every, "directory": directory}
     spans = {"start": start, "stop": stop, "measured": measured}
-    found = train_one(task.problem, state, config.batch_size, **spans, **options)
+    single = jax.tree.map(lambda a: np.asarray(a)[None], state)
+    layout = layout_of(1, config.batch_size)
+    found = train_steps(task.problem, single, layout, **spans, **options)
     if not np.isfinite(found.losses).all():
         raise NumericalError(
             f"the loss was not finite between steps {start} and {stop}; lower "
             "config.optimizer.learning_rate"
         )
-    return found
+    one = jax.tree.map(lambda a: a[0], found.states)
+    return found._replace(states=one, losses=found.losses[:, 0])
 
 
 def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evaluations"]:

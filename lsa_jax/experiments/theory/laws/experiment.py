@@ -29,7 +29,7 @@ from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import measures
-from lsa_jax.training.course import Course
+from lsa_jax.training.course import Course, Measuring
 from lsa_jax.training.segments import Checkpoints, Evaluations, kept_if, run_evaluations
 
 # Streams of a seed's key.
@@ -193,8 +193,8 @@ def _course(config: Config, model: Model, spread: Replica, starts: PyTree) -> Co
 
     network = functools.partial(network_params, output_scale=config.output_scale)
     inputs, targets = (np.asarray(part)[:, : config.measured_examples] for part in spread.train)
-    given = names, build(config).apply, network(starts), inputs, targets, marks_of(config)
-    return Course(*given, network, sharpness)
+    given = build(config).apply, network(starts), inputs, targets, marks_of(config), sharpness
+    return Course(Measuring(names, network=network), *given)
 
 
 def run(
