@@ -30,15 +30,10 @@ Parameters = dict[str, Float[np.ndarray, "..."]]
 
 
 class Description(NamedTuple):
-    """A network in both libraries' descriptions.
-
-    Attributes:
-        ours: its layers.
-        theirs: the same network of neural-tangents.
-    """
+    """A network in both libraries' descriptions."""
 
     ours: Sequence[models.Layer]
-    theirs: Any
+    theirs: Any  # the same network of neural-tangents
 
 
 def contests(*, quick: bool) -> Iterator[Contest | Skipped]:

@@ -23,25 +23,16 @@ _LONGEST_PAUSE = 10.0
 
 
 class Contest(NamedTuple):
-    """One work, computed by us and by a peer.
-
-    Attributes:
-        work: its name.
-        size: in words.
-        count: pairs or steps of one call, for the rates.
-        ours: our computation.
-        peer: name of the other library or way.
-        peers: its computations by setting (batch size, method); the fastest one counts.
-        traced: the same as `ours` where JAX can trace it, or by `kernels.gram`, so that its
-            operations can be counted; None where the host computes it.
-    """
+    """One work, computed by us and by a peer."""
 
     work: str
-    size: str
-    count: int
+    size: str  # in words
+    count: int  # pairs or steps of one call, for the rates
     ours: Callable[[], Any]
-    peer: str
-    peers: dict[str, Callable[[], Any]]
+    peer: str  # name of the other library or way
+    peers: dict[str, Callable[[], Any]]  # by setting (batch size, method); the fastest one counts
+    # The same as `ours` where JAX can trace it, or by `kernels.gram`, so that its operations can be
+    # counted; None where the host computes it.
     traced: Callable[[], Any] | None = None
 
 

@@ -28,19 +28,12 @@ _JITTER = 1e-6
 
 
 class _Problem(NamedTuple):
-    """A ridge regression, with targets of mean 0.
-
-    Attributes:
-        train: K, float32.
-        targets: Y.
-        test: K_test.
-        shift: the ridge in absolute terms, added to the diagonal.
-    """
+    """A ridge regression of float32 kernels, with targets of mean 0."""
 
     train: Float[np.ndarray, "n n"]
     targets: Float[np.ndarray, "n c"]
     test: Float[np.ndarray, "m n"]
-    shift: float
+    shift: float  # the ridge in absolute terms, added to the diagonal
 
 
 def contests(*, quick: bool) -> Iterator[Contest | Skipped]:

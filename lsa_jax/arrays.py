@@ -91,13 +91,9 @@ def real_numbers(name: str, value: Any) -> Shaped[Array | np.ndarray, "..."]:
 
 
 def check_axes(name: str, shape: tuple[int, ...], axes: str, *, empty: bool = False) -> None:
-    """Raises InputError unless an array has these axes, none of them of size 0.
+    """Raises InputError unless an array has these axes, as in `real_array`, none of size 0.
 
-    Args:
-        name: of the argument, for the message.
-        shape: the array's.
-        axes: as in `real_array`.
-        empty: whether axes of size 0 are accepted.
+    With `empty` axes of size 0 are accepted.
     """
     names = axes.split()
     more = bool(names) and names[-1] == "..."
@@ -294,12 +290,7 @@ def call_errors(function: str, *some: Any) -> Iterator[None]:
 
 
 def warn_channels_first(name: str, shape: tuple[int, ...]) -> None:
-    """Warns where images look as if their channels came first.
-
-    Args:
-        name: of the argument, for the message.
-        shape: of one example, [height, width, channels].
-    """
+    """Warns where images of a shape [height, width, channels] look as if channels came first."""
     if len(shape) == 3 and shape[0] in (1, 3) and shape[-1] >= 8:
         warnings.warn(
             f"{name} has images of shape {shape}, which layers, flax and Haiku read as [height, "
@@ -310,13 +301,10 @@ def warn_channels_first(name: str, shape: tuple[int, ...]) -> None:
 
 
 def digest(data: Any) -> int:
-    """Returns 32 bits of the types, shapes and contents of data's arrays, numbers and texts.
+    """Returns 32 bits of the types, shapes and contents of a tree's arrays, numbers and texts.
 
     They are the same in every process and on any device. Other objects, such as a tokenizer, are
     left out; the tokens that it makes are included.
-
-    Args:
-        data: a tree, from `Experiment.load`.
     """
     found = 0
     for leaf in jax.tree.leaves(data):

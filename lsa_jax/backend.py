@@ -113,11 +113,7 @@ def dry_run() -> Any:
 
 @contextlib.contextmanager
 def noted_by(recorder: Any) -> Iterator[None]:
-    """Notes mapped functions, kernels' matrices and their solutions instead of computing them.
-
-    Args:
-        recorder: a `preflight.dry_run.DryRun`.
-    """
+    """Notes mapped functions, kernels' matrices and solutions in a `preflight.dry_run.DryRun`."""
     token = _DRY_RUN.set(recorder)
     try:
         yield
@@ -135,10 +131,7 @@ def shapes_only(make: Callable[[], Any]) -> Any:
 def hollow(array: Any, lead: tuple[int, ...] = (), start: int = 0) -> Any:
     """Returns zeros of an array's type that take no memory, for a dry run.
 
-    Args:
-        array: or its shape and type, or a number.
-        lead: sizes of the first axes.
-        start: number of the array's own first axes that they replace.
+    The sizes `lead` replace so many (`start`) of the first axes of the array, or its form.
     """
     array = array if hasattr(array, "dtype") else np.asarray(array)
     shape = (*lead, *array.shape[start:])

@@ -34,14 +34,10 @@ class _Failure(NamedTuple):
 
 
 class ProcessGroup(NamedTuple):
-    """Processes that work together, and the number of this one.
+    """Processes that work together, and the number of this one, from 0.
 
     All of them must call every method, in the same order; in a group of one, methods only call the
     function.
-
-    Attributes:
-        index: of this process, from 0.
-        size: number of processes.
     """
 
     index: int
@@ -55,11 +51,8 @@ class ProcessGroup(NamedTuple):
     def gather(self, tree: Tree) -> Tree:
         """Returns the arrays of all processes, stacked by process, in each of them.
 
-        Args:
-            tree: arrays, of the same shapes and types in every process.
-
-        Returns:
-            The same bits as numpy arrays [processes, ...].
+        Arrays have the same shapes and types in every process. The result has the same bits, as
+        numpy arrays [processes, ...].
         """
         leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, tree))
         if self.size == 1 or not leaves:
@@ -77,14 +70,10 @@ class ProcessGroup(NamedTuple):
     def gather_devices(self, tree: Tree) -> Tree:
         """Returns the arrays on the devices of all processes, by process, in each of them.
 
-        Devices exchange them among themselves; they are copied to the host once.
-
-        Args:
-            tree: arrays [devices, ...] as a mapped function returns them, on equally many devices
-                in every process; numpy arrays of that shape are gathered as such.
-
-        Returns:
-            The same bits as numpy arrays [processes, devices, ...].
+        Arrays [devices, ...], as a mapped function returns them, are on equally many devices in
+        every process; devices exchange them, and they are copied to the host once. Numpy arrays of
+        that shape are gathered as such. The result has the same bits, as numpy arrays [processes,
+        devices, ...].
         """
         leaves, structure = jax.tree.flatten(tree)
         if self.size == 1 or not all(isinstance(leaf, jax.Array) for leaf in leaves):
@@ -153,8 +142,7 @@ class ProcessGroup(NamedTuple):
     def from_first(self, function: Callable[[], Value]) -> Value:
         """Calls a function in the first process only; all get its result, or its error.
 
-        Args:
-            function: returns an object for pickle: numbers, numpy arrays, tuples and tables.
+        The result is an object for pickle: numbers, numpy arrays, tuples and tables.
         """
         value = self.on_first(function)
         if self.size == 1:

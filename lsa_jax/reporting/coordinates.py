@@ -29,13 +29,7 @@ def name_of(column: str) -> str:
 
 
 def draw_changes(axis: Any, table: pd.DataFrame, against: str) -> None:
-    """Draws the changes of all activations against the width, both axes logarithmic.
-
-    Args:
-        axis: of matplotlib.
-        table: a row a width and seed.
-        against: the width's column.
-    """
+    """Draws the changes of all activations against the width's column, both axes logarithmic."""
     for column, color in zip(columns(table), PALETTE, strict=False):
         style = {"color": color, "label": name_of(column), "marker": "o", "markersize": 3}
         draw_mean(axis, table[column], table[against], **style)

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 NAMES = {
     "kernel_distance": "1 - cosine of the kernel\nwith that at the start",
     "kernel_velocity": "distance of the kernel from\nthe one before, over the time",
@@ -47,10 +49,7 @@ COUNTERS = ("step", "epoch")
 
 
 def is_measured_alone(row: Mapping[str, Any]) -> bool:
-    """Whether a row of `metrics.jsonl` holds measures, and where they were taken, but nothing else.
-
-    A row of nothing is not one.
-    """
+    """Whether a row of `metrics.jsonl` holds measures, and where they were taken, alone."""
     found = [name for name in row if name not in COUNTERS]
     return bool(found) and all(map(is_measure, found))
 
@@ -103,18 +102,15 @@ def metric(runs: Iterable[list[dict[str, Any]]]) -> str | None:
 
 def _thinned(places: Sequence[Any]) -> list[Any]:
     """Returns at most so many of the places as a curve needs, evenly, with the first and last."""
-    if len(places) <= _MOST_POINTS:
-        return list(places)
-    share = (len(places) - 1) / (_MOST_POINTS - 1)
-    return [places[round(number * share)] for number in range(_MOST_POINTS)]
+    count = min(len(places), _MOST_POINTS)
+    return [places[n] for n in np.linspace(0, len(places) - 1, count).round().astype(int)]
 
 
 def draw(runs: dict[str, list[dict[str, Any]]]) -> tuple[str | None, dict[str, Course]]:
     """Returns the metric to draw, and each run's curve on axes that all of them share.
 
-    Args:
-        runs: the rows of each run's `metrics.jsonl` by its id; runs of fewer than two rows with
-            the metric are left out.
+    `runs` has the rows of `metrics.jsonl` by run id; runs of fewer than two rows with the metric
+    are left out.
     """
     name = metric(runs.values())
     curves = {}

@@ -58,13 +58,7 @@ def draw_mean(
 ) -> None:
     """Draws the mean of the values at each x, in a band of one standard deviation.
 
-    Args:
-        axis: of matplotlib.
-        values: of all seeds.
-        x: where each of them is.
-        color: of line and band.
-        limits: that the values cannot leave; nor does the band.
-        **style: of the line.
+    The band ends at `limits`, which the values cannot leave; the style is the line's.
     """
     stats = values.groupby(x).agg(["mean", "std"])
     axis.plot(stats.index, stats["mean"], color=color, **style)
@@ -84,19 +78,20 @@ def draw_series(
     each: str | None = None,
     **style: Any,
 ) -> None:
-    """Draws a column against another, a colour and an entry of the legend for each group.
+    """Draws a column `y` against another `x`, with a colour and a label for each group of `by`.
 
-    Args:
-        axis: of matplotlib.
-        table: a row a point.
-        x: column of the horizontal axis.
-        y: column of the vertical axis.
-        by: column of the groups, which are drawn in the order of their first rows.
-        each: column of a group's lines, such as the run; None draws the mean as `draw_mean` does.
-        **style: of all lines.
+    Groups are drawn in the order of their first rows. `each` is the column of a group's lines, such
+    as the run; None draws the mean as `draw_mean` does. The style is that of all lines.
     """
-    for place, (name, own) in enumerate(table.groupby(by, sort=False)):
-        look = {"color": PALETTE[place % len(PALETTE)], "label": str(name)} | style
+    groups = table.groupby(by, sort=False)
+    colors = PALETTE
+    if groups.ngroups > len(PALETTE):
+        from matplotlib import colormaps
+        from matplotlib.colors import to_hex
+
+        colors = [*map(to_hex, colormaps["viridis"](np.linspace(0, 1, groups.ngroups)))]
+    for (name, own), color in zip(groups, colors, strict=False):
+        look = {"color": color, "label": str(name)} | style
         if each is None:
             draw_mean(axis, own[y], own[x], **look)
             continue
@@ -114,13 +109,7 @@ def legend_below(figure: Any, *axes: Any, **style: Any) -> None:
 
 
 def mark_logarithmic(axis: Any, values: Iterable[float], **style: Any) -> None:
-    """Makes the x axis logarithmic, with a tick at each of the values and none between them.
-
-    Args:
-        axis: of matplotlib.
-        values: that were swept.
-        **style: of the labels.
-    """
+    """Makes the x axis logarithmic, with a labelled tick at each of the values and none between."""
     from matplotlib.ticker import NullFormatter
 
     places = sorted(set(values))
@@ -154,50 +143,31 @@ def _draw(courses: pd.DataFrame, label: dict[str, str]) -> Any:
     Of several kinds the mean of layers is drawn, below one legend for all panels; of one kind a
     line a layer.
     """
-    import matplotlib.pyplot as plt
-
     courses = courses.assign(
         measure=courses["column"].str.split("/").str[0], kind=courses["run"].map(label)
     )
-    kinds = list(dict.fromkeys(courses["kind"]))
+    kinds = courses["kind"].nunique()
     names = [name for name in NAMES if (courses["measure"] == name).any()]
-    columns = min(len(names), 3)
-    lines = -(-len(names) // columns)
-    size = 3.4 * columns, 2.8 * lines + (0.17 * -(-len(kinds) // columns) if len(kinds) > 1 else 0)
-    figure, grid = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
-    for name, axis in zip(names, grid.flat, strict=False):
+    columns, style = min(len(names), 3), {"marker": "o", "markersize": 3}
+    figure, axes = panels_of(len(names), 3, 3.4, 2.8)
+    for name, axis in zip(names, axes, strict=True):
         own, title = courses[courses["measure"] == name], NAMES[name]
-        if len(kinds) == 1:
-            _draw_lines(axis, own.assign(line=own["column"].str.removeprefix(name).str.strip("/")))
-            if own["column"].nunique() > 1:
+        several = own["column"].nunique() > 1
+        if kinds == 1:
+            layers = own.assign(line=own["column"].str.removeprefix(name).str.strip("/"))
+            draw_series(axis, layers, "at", "value", "line", **style)
+            if several:
                 axis.legend(frameon=False, fontsize=6)
         else:
-            title += "\n(mean of layers)" if own["column"].nunique() > 1 else ""
+            title += "\n(mean of layers)" * several
             mean = own.groupby(["run", "kind", "at"], as_index=False, sort=False)["value"].mean()
-            _draw_lines(axis, mean.assign(line=mean["kind"]))
+            draw_series(axis, mean, "at", "value", "kind", **style)
         axis.set(xscale="symlog", xlabel=courses["unit"].iloc[0])
         axis.set_ylabel(title, fontsize=8)
-        tidy(axis)
-    for axis in grid.flat[len(names) :]:
-        axis.set_axis_off()
-    if len(kinds) > 1:
-        legend_below(figure, grid.flat[0], ncols=columns, fontsize=7)
+    if kinds > 1:
+        figure.set_figheight(figure.get_figheight() + 0.17 * -(-kinds // columns))  # the legend's
+        legend_below(figure, axes[0], ncols=columns, fontsize=7)
     return figure
-
-
-def _draw_lines(axis: Any, courses: pd.DataFrame) -> None:
-    """Draws the courses that belong to one line as their mean, for every line."""
-    lines = list(dict.fromkeys(courses["line"]))
-    colors = list(PALETTE)
-    if len(lines) > len(PALETTE):
-        from matplotlib import colormaps
-        from matplotlib.colors import to_hex
-
-        colors = [to_hex(color) for color in colormaps["viridis"](np.linspace(0, 1, len(lines)))]
-    for line, color in zip(lines, colors, strict=False):
-        rows = courses[courses["line"] == line]
-        style = {"color": color, "label": line, "marker": "o", "markersize": 3}
-        draw_mean(axis, rows["value"], rows["at"], **style)
 
 
 def _labels(results: pd.DataFrame, varying: list[str]) -> dict[str, str]:
@@ -230,13 +200,9 @@ def _cost(results: pd.DataFrame) -> str:
 def with_measures(
     report: Report, workdir: Path, results: pd.DataFrame, varying: list[str]
 ) -> Report:
-    """Returns a report with the curves of its runs' measures, if there are any.
+    """Returns an experiment's report with the curves of its runs' measures, if there are any.
 
-    Args:
-        report: the experiment's own.
-        workdir: of the sweep.
-        results: of its runs.
-        varying: names of the swept settings, as columns of the results.
+    `varying` are names of the swept settings, as columns of the results.
     """
     if EXAMPLES not in results or results[EXAMPLES].isna().all():
         return report

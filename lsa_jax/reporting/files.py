@@ -25,11 +25,7 @@ from lsa_jax.reporting.courses import COUNTERS, is_measured_alone
 
 @contextlib.contextmanager
 def storing(path: Path, size: int) -> Iterator[None]:
-    """Turns an OSError into one line with the file that could not be written and the reason.
-
-    Args:
-        path: the file written within this context.
-        size: its bytes.
+    """Turns an OSError while a file of this size is written into one line with the reason.
 
     Raises:
         StorageError: the disk is full, read-only or failing, or the folder may not be written.
@@ -144,15 +140,9 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
 
 
 # The parts of a sweep's `config.json`, see `sweep.run`.
-_RECORD = {
-    "config": dict,
-    "sweep": list,
-    "command": list,
-    "versions": dict,
-    "devices": list,
-    "groups": list,
-    "host": dict,
-}
+_RECORD = dict(
+    config=dict, sweep=list, command=list, versions=dict, devices=list, groups=list, host=dict
+)
 
 
 def read_record(workdir: Path) -> dict[str, Any]:
@@ -161,10 +151,8 @@ def read_record(workdir: Path) -> dict[str, Any]:
     Raises:
         InputError: it is damaged, or its parts have other types.
     """
-    path, remedy = (
-        workdir / "config.json",
-        "expected the record of a sweep; take another folder",
-    )
+    path = workdir / "config.json"
+    remedy = "expected the record of a sweep; take another folder"
     record = read_object(path, remedy)
     for name, kind in _RECORD.items():
         if name in record and not isinstance(record[name], kind):
@@ -273,10 +261,7 @@ def _is_counted(row: dict[str, Any]) -> bool:
 
 
 def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
-    """Returns the rows of `read_all_metrics` that are the experiment's own.
-
-    Those of measures along training alone are left out.
-    """
+    """Returns the rows of `read_all_metrics` without those of measures along training alone."""
     return [row for row in read_all_metrics(workdir, run_id) if not is_measured_alone(row)]
 
 

@@ -29,22 +29,14 @@ _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 
 
 class Item(NamedTuple):
-    """The record of one configuration and size.
+    """The record of one configuration and size."""
 
-    Attributes:
-        sweep: its results.
-        pictures: file names of its figures, the main one first.
-        fingerprint: of its settings, report and results, see `sweep.publishing`.
-        results: file name of the packed results; empty where there are none.
-        captions: of the figures, in their order.
-        tables: of the report: heading, columns and rows of cells, as text.
-    """
-
-    sweep: Sweep
-    pictures: list[str]
-    fingerprint: dict[str, Any]
-    results: str = ""
-    captions: list[str] = []
+    sweep: Sweep  # its results
+    pictures: list[str]  # file names of its figures, the main one first
+    fingerprint: dict[str, Any]  # of its settings, report and results, see `sweep.publishing`
+    results: str = ""  # file name of the packed results; empty where there are none
+    captions: list[str] = []  # of the figures, in their order
+    # Of the report: heading, columns and rows of cells, as text.
     tables: list[tuple[str, list[str], list[list[str]]]] = []
 
     @property
@@ -105,11 +97,8 @@ class Item(NamedTuple):
 def keep(gallery: Path, item: Item, folder: Path, results: bytes | None) -> None:
     """Writes an item's results, figures and record, and removes its other old files.
 
-    Args:
-        gallery: the gallery's folder.
-        item: the record; its `pictures` are names without ending.
-        folder: of the sweep.
-        results: from `sweep.publishing.pack`.
+    The item's `pictures` are names without ending, of the sweep's folder; the results come from
+    `sweep.publishing.pack`.
 
     Raises:
         InputError: all figures together would take more than `MOST_BYTES`; the record and figures
@@ -211,8 +200,7 @@ def _shrunk(path: Path) -> bytes:
 def small_picture(path: Path) -> tuple[str, bytes]:
     """Returns a figure's ending and bytes, at most `MOST_PICTURE_BYTES`: its SVG, or else a PNG.
 
-    Args:
-        path: the figure without ending; both files exist.
+    The path is that of the figure without ending; both files exist.
     """
     drawn = shorter(path.with_name(path.name + ".svg").read_text()).encode()
     if len(drawn) <= MOST_PICTURE_BYTES:

@@ -45,28 +45,18 @@ Word = Literal["follows", "between", "leaves", "above", "equal", "below", "undec
 
 
 class Grade(NamedTuple):
-    """The answer to one of the three questions.
-
-    Attributes:
-        question: "dynamics", "features" or "gain".
-        measured: the quantity, in words.
-        number: its mean over seeds.
-        low: lower end of the 95 % interval.
-        high: upper end.
-        words: all grades that hold: "above" and "equal" where a difference is positive and within
-            the margin; "undecided" alone where the interval allows several.
-        unit: printed behind numbers.
-        help: where undecided: the limits that are shown, and the cheapest way to decide.
-    """
+    """The answer to one of the three questions: "dynamics", "features" or "gain"."""
 
     question: str
-    measured: str
-    number: float
-    low: float
+    measured: str  # the quantity, in words
+    number: float  # its mean over seeds
+    low: float  # ends of the 95 % interval
     high: float
+    # All grades that hold: "above" and "equal" where a difference is positive and within the
+    # margin; "undecided" alone where the interval allows several.
     words: tuple[Word, ...]
-    unit: str = ""
-    help: str = ""
+    unit: str = ""  # printed behind numbers
+    help: str = ""  # where undecided: the limits that are shown, and the cheapest way to decide
 
     @property
     def text(self) -> str:
@@ -101,19 +91,12 @@ _ABOVE_OR_BELOW = {
 
 
 class Answer(NamedTuple):
-    """Lazy or rich, of one network on one task.
+    """Lazy or rich, of one network on one task."""
 
-    Attributes:
-        word: "lazy", "rich", one of the other words of `WORDS`, or a sentence on the grades.
-        grades: dynamics (absent where c was not measured), features, gain.
-        margin: points within which differences count as none.
-        notes: conditions that limit the answer, such as a network that did not fit.
-    """
-
-    word: str
-    grades: tuple[Grade, ...]
-    margin: float
-    notes: tuple[str, ...] = ()
+    word: str  # "lazy", "rich", another word of `WORDS`, or a sentence on the grades
+    grades: tuple[Grade, ...]  # dynamics (absent where c was not measured), features, gain
+    margin: float  # points within which differences count as none
+    notes: tuple[str, ...] = ()  # conditions that limit it, such as a network that did not fit
 
     def __str__(self) -> str:
         lines = [*map(str, self.grades), f"answer    {self.word}"]

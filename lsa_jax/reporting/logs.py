@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -26,28 +25,15 @@ _PROFILE_LIMIT = 10.0
 
 
 class Watch(NamedTuple):
-    """Callbacks of a running sweep; by default none.
+    """Callbacks of a running sweep; by default none."""
 
-    Attributes:
-        stored: called with a point's id once its result is on disk; at the start with the ids of
-            older results.
-        reported: called whenever a group of points reports its progress.
-    """
-
+    # Called with a point's id once its result is on disk; at the start with those of older results.
     stored: Callable[[str], None] = lambda run_id: None
+    # Called whenever a group of points reports its progress.
     reported: Callable[[], None] = lambda: None
 
 
 UNWATCHED = Watch()
-
-
-def _record(content: bytes) -> bytes:
-    """Returns an event as its file holds it: length, checksum, event, checksum."""
-    from tensorboardX.record_writer import masked_crc32c
-
-    length = struct.pack("<Q", len(content))
-    first, second = (struct.pack("<I", masked_crc32c(part)) for part in (length, content))
-    return length + first + content + second
 
 
 def _events(rows: list[dict[str, Any]], result: dict[str, Any]) -> list[Any]:
@@ -73,6 +59,8 @@ def write_tensorboard(workdir: Path, run_id: str) -> None:
     Raises:
         StorageError: they cannot be written.
     """
+    from tensorboardX.record_writer import RecordWriter  # optional
+
     target = workdir / "tensorboard" / run_id
     if target.exists():
         return
@@ -80,9 +68,16 @@ def write_tensorboard(workdir: Path, run_id: str) -> None:
     if partial.exists():
         shutil.rmtree(partial)  # of a process that was killed
     events = _events(files.read_all_metrics(workdir, run_id), files.read_result(workdir, run_id))
-    # Not by SummaryWriter, whose thread dies of a full disk while this one waits for it.
-    content = b"".join(_record(event.SerializeToString()) for event in events)
-    files.write_bytes(partial / f"events.out.tfevents.{int(time.time())}.lsa_jax", content)
+    file = partial / f"events.out.tfevents.{int(time.time())}.lsa_jax"
+    with files.storing(file, 0):
+        partial.mkdir(parents=True)
+        # Not by SummaryWriter, whose thread dies of a full disk while this one waits for it.
+        writer = RecordWriter(str(file))
+        try:
+            for event in events:
+                writer.write(event.SerializeToString())
+        finally:
+            writer.close()
     os.replace(partial, target)
 
 

@@ -4,7 +4,7 @@ import os
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,9 @@ def describe_host() -> dict[str, Any]:
 
 
 def kinds(devices: Iterable[str]) -> Counter[str]:
-    """Returns how many devices there are of each kind.
+    """Returns how many devices there are of each kind, of names such as "cuda:0 (NVIDIA H100)".
 
-    Args:
-        devices: from a sweep's record, such as "cuda:0 (NVIDIA H100)". Tasks on unknown machines,
-            such as "tasks of launch.groups", have no kind.
+    Tasks on unknown machines, such as "tasks of launch.groups", have no kind.
     """
     parts = (device.rpartition(" (") for device in devices)
     return Counter(kind.removesuffix(")") for _, parenthesis, kind in parts if parenthesis)
@@ -55,6 +53,11 @@ def kinds(devices: Iterable[str]) -> Counter[str]:
 def cores(count: int) -> str:
     """Returns a number of cores in words: "1 core", "2 cores"."""
     return f"{count} core" + ("" if count == 1 else "s")
+
+
+def in_words(host: Mapping[str, Any]) -> str:
+    """Returns a host's processor, cores and memory in words."""
+    return f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB"
 
 
 def duration(seconds: float) -> str:

@@ -17,11 +17,9 @@ _FILE = "outcomes.npz"
 class Outcomes(NamedTuple):
     """Results of one run on each test example.
 
-    Attributes:
-        values: [examples]: True or False for a correct or wrong answer, or float16 errors in units
-            of the targets' standard deviation.
-        test: identifies the test set: runs with equal ones have the same examples in one order. A
-            sweep fills it in, see `sweep.experiment.with_test`.
+    Values are True or False for a correct or wrong answer, or float16 errors in units of the
+    targets' standard deviation. Runs with equal `test` have the same examples in one order; a sweep
+    fills it in, see `sweep.experiment.with_test`.
     """
 
     values: Shaped[np.ndarray, " examples"]

@@ -19,21 +19,13 @@ _SUFFIX = ".progress.json"  # next to the folder, in which checkpoints replace e
 
 
 class Beat(NamedTuple):
-    """The reported progress of a group.
+    """The reported progress of a group; times are in seconds since 1970."""
 
-    Attributes:
-        runs: the ids of its runs.
-        fraction: the share of the group that is done.
-        first: the first reported share, from which its pace counts.
-        started: time of the first report, in seconds since 1970.
-        updated: time of the last report.
-    """
-
-    runs: list[str]
-    fraction: float
-    first: float
-    started: float
-    updated: float
+    runs: list[str]  # ids
+    fraction: float  # the share of the group that is done
+    first: float  # the first reported share, from which its pace counts
+    started: float  # time of the first report
+    updated: float  # time of the last report
 
 
 def _file(directory: Path) -> Path:
@@ -115,14 +107,10 @@ class Progress:
         shown: bool = True,
         kinds: Mapping[str, float] | None = None,
     ) -> None:
-        """Starts the clock.
+        """Starts the clock for so many points, with a line every `interval` seconds.
 
-        Args:
-            total: number of points.
-            interval: seconds between two lines.
-            unit: name of a point.
-            shown: whether anything is printed.
-            kinds: points of each kind, where some take longer than others.
+        `unit` names a point; `kinds` has the points of each kind, where some take longer than
+        others; nothing is printed unless `shown`.
         """
         self._shown = shown
         self._total, self._interval, self._units = total, interval, f"{unit}s"

@@ -23,7 +23,7 @@ import pandas as pd
 
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError
 from lsa_jax.reporting import files, machine, papers
-from lsa_jax.reporting.machine import cores, duration
+from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.write import claims_table, counts_in_words, markdown_table
 
 NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
@@ -37,64 +37,35 @@ _END = 10_000  # characters of it in which its last line is searched for
 
 
 class Sweep(NamedTuple):
-    """One configuration's part of a reproduction.
+    """One configuration's part of a reproduction."""
 
-    Attributes:
-        name: of the configuration, and of its folder below the reproduction's.
-        config: the value of `--config`.
-        item: the figure, table or theorem, as the configuration's docstring begins.
-        about: the rest of that first line.
-        command: the sweep's command line.
-        status: "not run", "started, not finished" (also while it runs), "failed", "done", or
-            "done, some runs failed".
-        reason: one line, why it was not run or failed.
-        wall_seconds: by the clock, of all commands that ended by themselves.
-        cpu_seconds: processor time likewise, of all cores.
-        partly_timed: whether commands were stopped, whose time is not in these two.
-        run_seconds: the sum of its runs' own times; 0 before there are any.
-        runs: number of runs in the results.
-        failed_runs: number of failed runs.
-        claims: the rows of the sweep's own `report.json`.
-        pictures: names of the figures in its folder.
-        machine: host, devices and package versions; None before it is finished.
-    """
-
-    name: str
-    config: str
-    item: str
-    about: str
-    command: str
-    status: str = NOT_RUN
-    reason: str = "not started yet"
-    wall_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    partly_timed: bool = False
-    run_seconds: float = 0.0
+    name: str  # of the configuration, and of its folder below the reproduction's
+    config: str  # the value of --config
+    item: str  # the figure, table or theorem, as the configuration's docstring begins
+    about: str  # the rest of that first line
+    command: str  # the sweep's command line
+    status: str = NOT_RUN  # also "started, not finished" while it runs
+    reason: str = "not started yet"  # one line, why it was not run or failed
+    wall_seconds: float = 0.0  # by the clock, of all commands that ended by themselves
+    cpu_seconds: float = 0.0  # processor time likewise, of all cores
+    partly_timed: bool = False  # whether commands were stopped, whose time is not in these two
+    run_seconds: float = 0.0  # the sum of its runs' own times
     runs: int = 0
     failed_runs: int = 0
-    claims: list[dict[str, Any]] = []
-    pictures: list[str] = []
-    machine: dict[str, Any] | None = None
+    claims: list[dict[str, Any]] = []  # the rows of the sweep's own `report.json`
+    pictures: list[str] = []  # names of the figures in its folder
+    machine: dict[str, Any] | None = None  # host, devices and versions; None before it is finished
 
 
 class Request(NamedTuple):
-    """The flags of a reproduction.
+    """The flags of a reproduction."""
 
-    Attributes:
-        paper: a name of `PAPERS`.
-        scale: a name of `VARIANTS`.
-        workdir: the reproduction's folder.
-        configs: the folder of the papers' folders of configurations.
-        only: names of the configurations to run; empty means all.
-        sweep_command: `(value of --config, folder) -> command`, without the interpreter.
-    """
-
-    paper: str
-    scale: str
+    paper: str  # of `PAPERS`
+    scale: str  # of `VARIANTS`
     workdir: Path
-    configs: Path
-    only: list[str]
-    sweep_command: Callable[[str, Path], list[str]]
+    configs: Path  # the folder of the papers' folders of configurations
+    only: list[str]  # names of the configurations to run; empty means all
+    sweep_command: Callable[[str, Path], list[str]]  # of the value of --config and a folder
 
     def wants(self, sweep: Sweep) -> bool:
         """Whether a sweep is to be run."""
@@ -183,13 +154,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def finished(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:
-    """Returns a sweep with the results of its folder, once its command is done.
-
-    Args:
-        sweep: as it was started, with its times.
-        workdir: the reproduction's folder.
-        host: the machine that it ran on.
-    """
+    """Returns a sweep with its times, and the results of its folder, once its command is done."""
     folder = workdir / sweep.name
     results, recorded = pd.read_csv(folder / "results.csv"), files.read_json(folder / "config.json")
     failed = int((results["status"] == "failed").sum())
@@ -223,13 +188,10 @@ def _machine(sweep: Sweep) -> str:
     host = sweep.machine or {}
     kinds = collections.Counter(re.sub(r":\d+", "", device) for device in host["devices"])
     # Workers and tasks on unknown machines have no kind in brackets and are not counted.
-    named = (f"{count} x {kind}" if "(" in kind else kind for kind, count in kinds.items())
-    devices = ", ".join(named)
+    devices = ", ".join(f"{n} x {kind}" if "(" in kind else kind for kind, n in kinds.items())
     versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
-    return (
-        f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB; devices: {devices}; "
-        f"Python {host['python']}, {versions}"
-    )
+    about = machine.in_words(host)
+    return f"{about}; devices: {devices}; Python {host['python']}, {versions}"
 
 
 def _counts(claims: list[dict[str, Any]]) -> str:
@@ -310,8 +272,7 @@ def _wait_for_others(folder: Path) -> None:
 def _execute(command: list[str], log: Path) -> tuple[int, str]:
     """Runs a command of this interpreter, with its output in a file and on the terminal.
 
-    Returns:
-        Its exit status, negative for a signal, and its last line.
+    Returns its exit status, negative for a signal, and its last line.
     """
     with files.storing(log, 0):
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -375,15 +336,9 @@ def _run(sweep: Sweep, request: Request, host: dict[str, Any]) -> Sweep:
 
 
 def run_all(sweeps: list[Sweep], request: Request, command: str) -> list[Sweep]:
-    """Runs the sweeps that are not finished; writes the report before and after each.
+    """Runs the sweeps that are not finished, and returns all with their results.
 
-    Args:
-        sweeps: all of the paper, with the results of an earlier call.
-        request: the flags of this call.
-        command: the command line, for the record.
-
-    Returns:
-        The sweeps with their results.
+    Writes the report, with this command line, before and after each.
     """
     record = {
         "paper": request.paper,

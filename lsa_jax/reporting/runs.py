@@ -41,13 +41,9 @@ class Runs(NamedTuple):
     ) -> "Runs":
         """Returns the runs of a sweep from its settings and its table of results.
 
-        Args:
-            planned: settings of every run that the sweep asks for; "data.noise" is the column
-                "noise", and settings without a column in the results are left out. Empty means that
-                no run can be missing.
-            results: one row a run; failed ones have another `status` than "ok".
-            outcomes: as the attribute.
-            fresh: as the attribute.
+        Settings of every planned run: "data.noise" is the column "noise", and settings without a
+        column in the results are left out. Without any, no run can be missing. Failed runs have
+        another `status` than "ok".
         """
         finished = results[results["status"] == "ok"] if "status" in results else results
         rows = [{n.split(".")[-1]: _hashable(v) for n, v in p.items()} for p in planned]
@@ -77,10 +73,8 @@ class Runs(NamedTuple):
     def by_seed(self, column: str, *, optional: bool = False) -> pd.Series:
         """Returns a column's finite numbers by seed, the mean where a seed has several.
 
-        Args:
-            column: of the results.
-            optional: whether a table of finished runs may lack it, as it may lack measures along
-                training, which are chosen in the configuration.
+        Only a table of finished runs may lack an `optional` column, or one of the measures along
+        training, which are chosen in the configuration.
 
         Raises:
             ValueError: the finished runs lack the column.

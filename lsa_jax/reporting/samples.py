@@ -23,60 +23,39 @@ _MOST_SEEDS = 1000
 
 
 class Sample(NamedTuple):
-    """Measurements of one statistic.
+    """Measurements of one statistic."""
 
-    Attributes:
-        values: by seed.
-        examples: [seeds, examples], whose rows have the means `values`; None where the runs kept no
-            outcomes.
-        shared: whether the seeds have the same test examples.
-        error: standard error of each value due to its test examples, where `examples` is None.
-        unit: by how much a value times the number of examples changes with one outcome. Equal
-            outcomes have the error of one more example in either direction.
-        count: test examples of a run; None where the statistic has none.
-        scale: on which scale `values` are, see `SCALES`.
-        exact: whether the values are computed rather than estimated: they have no interval.
-        lost: names planned runs without a result.
-        equal: whether all seeds have equal results, so that nothing was drawn.
-        tests: by seed, which test set the examples are of; empty where `examples` is None.
-        units: independent runs behind the statistic, where it is not one value a run; 1 where
-            `ends` are those of one run, as it would vary with the seed.
-        extra: standard error of an independent number that was subtracted, such as the paper's.
-        ends: `(tail) -> (low, high)` for statistics with an interval of their own; None for
-            intervals over seeds and test examples.
-        bounds: least and largest possible value; intervals are reported up to there.
-    """
-
-    values: pd.Series
+    values: pd.Series  # by seed, on the scale
+    # [seeds, examples], whose rows have the means `values`; None where runs kept no outcomes.
     examples: np.ndarray | None = None
-    shared: bool = True
-    error: float = 0.0
+    shared: bool = True  # whether the seeds have the same test examples
+    error: float = 0.0  # standard error of a value due to its test examples, without `examples`
+    # By how much a value times the number of examples changes with one outcome. Equal outcomes have
+    # the error of one more example in either direction.
     unit: float = 1.0
-    count: int | None = None
-    scale: ScaleName = "linear"
-    exact: bool = False
-    lost: str = ""
-    equal: bool = False
-    tests: tuple[str, ...] = ()
+    count: int | None = None  # test examples of a run; None where the statistic has none
+    scale: ScaleName = "linear"  # see `SCALES`
+    exact: bool = False  # computed rather than estimated: the values have no interval
+    lost: str = ""  # names planned runs without a result
+    equal: bool = False  # whether all seeds have equal results, so that nothing was drawn
+    tests: tuple[str, ...] = ()  # by seed, which test set the examples are of
+    # Independent runs behind the statistic, where it is not one value a run; 1 where `ends` are
+    # those of one run, as it would vary with the seed.
     units: int | None = None
-    extra: float = 0.0
+    extra: float = 0.0  # standard error of a number that was subtracted, such as the paper's
+    # `(tail) -> (low, high)` of statistics with an interval of their own.
     ends: Callable[[float], tuple[float, float]] | None = None
-    bounds: tuple[float, float] = (-np.inf, np.inf)
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # possible values; intervals end there
 
 
 Statistic = Callable[[Runs], Sample]
 
 
 class Variance(NamedTuple):
-    """Variance of a mean over seeds, by cause.
+    """Variance of a mean over seeds, by cause."""
 
-    Attributes:
-        of_seeds: between seeds, to be divided by their number.
-        of_examples: due to the test examples that all seeds share: more seeds leave it as it is.
-    """
-
-    of_seeds: float
-    of_examples: float
+    of_seeds: float  # between seeds, to be divided by their number
+    of_examples: float  # due to shared test examples: more seeds leave it as it is
 
 
 def interval(sample: Sample) -> Callable[[float], tuple[float, float]]:
@@ -104,12 +83,7 @@ def ends(sample: Sample, tail: float = TAIL) -> tuple[float, float]:
     of the examples. One quantile for both parts, with Satterthwaite's degrees of freedom, covers
     92 % in place of 95 % at three seeds that differ by more than their examples do.
 
-    Args:
-        sample: with one value or more.
-        tail: probability outside of the interval on either side.
-
-    Returns:
-        (low, high): equal for exact values, NaN where nothing bounds the error.
+    Low and high are equal for exact values, NaN where nothing bounds the error.
     """
     return interval(sample)(tail)
 
@@ -150,10 +124,7 @@ def half_length(variance: Variance, seeds: int, tail: float) -> float:
 def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
     """Returns how many seeds or test examples would part a mean from a number, in words.
 
-    Args:
-        sample: whose interval contains the number.
-        distance: between the mean and the number, on the sample's scale.
-        tail: of the interval.
+    The number is at this distance on the sample's scale, within the interval of this tail.
     """
     seeds, (low, high) = len(sample.values), ends(sample, tail)
     if sample.ends is not None and sample.units == 1 and distance > 0 and high > low:

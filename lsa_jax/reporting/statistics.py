@@ -63,12 +63,10 @@ def computed(
 ) -> Statistic:
     """Returns the statistic of values that are computed from the finished runs.
 
-    Args:
-        compute: `(finished runs) -> values by seed`; called with one run or more.
-        column: result that every planned run must have; None means that it must have finished.
-        exact: whether the values are computed without sampling, so that there may be no seeds.
-        examples: column of the number of test examples, where the values are of test examples.
-        settings: of the runs.
+    `compute` is called with one finished run or more and returns values by seed; `exact` ones are
+    computed without sampling, so that there may be no seeds. Every planned run must have the result
+    `column`; None means that it must have finished. `examples` is the column of the number of test
+    examples, where the values are of test examples.
     """
 
     def statistic(runs: Runs) -> Sample:

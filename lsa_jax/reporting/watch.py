@@ -20,29 +20,17 @@ _SHOWN = 12  # curves on a terminal
 
 
 class SweepState(NamedTuple):
-    """A sweep as its folder shows it at one moment.
+    """A sweep as its folder shows it at one moment."""
 
-    Attributes:
-        title: the heading of its report.
-        total: how many runs it has.
-        results: one row a run that is done, the first to be done first.
-        beats: heartbeats of running groups.
-        silent: heartbeats without a recent report: of stopped groups, or in a long step.
-        left: seconds until all is done at the pace so far; None where it is unknown.
-        metric: the name of the curves' metric.
-        curves: by run id.
-        now: the moment, in seconds since 1970.
-    """
-
-    title: str
-    total: int
-    results: pd.DataFrame
-    beats: list[Beat]
-    silent: list[Beat]
-    left: float | None
-    metric: str | None
-    curves: dict[str, Course]
-    now: float
+    title: str  # the heading of its report
+    total: int  # how many runs it has
+    results: pd.DataFrame  # one row a run that is done, the first to be done first
+    beats: list[Beat]  # of running groups
+    silent: list[Beat]  # without a recent report: of stopped groups, or in a long step
+    left: float | None  # seconds until all is done at the pace so far; None where it is unknown
+    metric: str | None  # of the curves
+    curves: dict[str, Course]  # by run id
+    now: float  # seconds since 1970
 
     @property
     def done(self) -> bool:
@@ -77,13 +65,7 @@ def _time_left(results: pd.DataFrame, beats: list[Beat], total: int) -> float | 
 
 
 def read(workdir: Path, run_ids: list[str], title: str, now: float) -> SweepState:
-    """Reads the state of a sweep.
-
-    Args:
-        workdir: its folder.
-        run_ids: of all its points.
-        title: the heading of its report.
-        now: the time, in seconds since 1970.
+    """Reads the state of a sweep from its folder, for all its points and a time since 1970.
 
     Raises:
         InputError: a result is damaged.

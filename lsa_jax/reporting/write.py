@@ -13,9 +13,9 @@ import jinja2
 import markupsafe
 import pandas as pd
 
-from lsa_jax.reporting import courses, files
+from lsa_jax.reporting import courses, files, machine
 from lsa_jax.reporting.courses import Course
-from lsa_jax.reporting.machine import cores, duration
+from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.report import Report
 
 _LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
@@ -45,10 +45,7 @@ def cell(value: object) -> str:
 def mean_and_spread(values: pd.Series, form: str = ".3f", spread_form: str | None = None) -> str:
     """Returns mean ± standard deviation over seeds, for a table; empty where no seed has any.
 
-    Args:
-        values: one a seed; missing ones are left out.
-        form: of the mean.
-        spread_form: of the deviation; None means as the mean.
+    `spread_form` is that of the deviation; None means as the mean.
     """
     if not values.count():
         return ""
@@ -61,10 +58,8 @@ def table_of_means(
 ) -> pd.DataFrame:
     """Returns a row a group of runs: its settings, and mean ± deviation of columns over seeds.
 
-    Args:
-        rows: one a run.
-        by: settings that the runs of a group share.
-        columns: heading by column; columns that `rows` lacks are left out.
+    Runs of a group share the settings `by`. `columns` has headings by column; columns that `rows`
+    lacks are left out.
     """
     shown = {name: heading for name, heading in columns.items() if name in rows}
     groups = rows.groupby(list(by), sort=False, dropna=False)[list(shown)]
@@ -296,11 +291,7 @@ def in_words(claim: Mapping[str, Any]) -> dict[str, str]:
 
 
 def claim_table(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
-    """Returns the columns and rows of claims, less columns that are empty in all.
-
-    Args:
-        claims: rows of a sweep's `report.json`.
-    """
+    """Returns the columns and rows of claims, of a sweep's `report.json`, less empty columns."""
     rows = [claim_cells(claim) for claim in claims]
     used = [name for name in (rows[0] if rows else ()) if any(row[name].text for row in rows)]
     return used, [[row[name] for name in used] for row in rows]
@@ -342,8 +333,7 @@ def _machine(record: dict[str, Any]) -> list[list[Cell]]:
     """Returns a sweep's host, devices and versions, as rows of a table."""
     rows = []
     if host := record.get("host"):
-        about = f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB"
-        rows += [("machine", about), ("Python", host["python"])]
+        rows += [("machine", machine.in_words(host)), ("Python", host["python"])]
     rows += [("devices", ", ".join(record.get("devices", [])))]
     rows += list(record.get("versions", {}).items())
     return [[Cell(name), Cell(text)] for name, text in rows]
