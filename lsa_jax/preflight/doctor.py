@@ -148,53 +148,48 @@ def _precision(folder: Path) -> Finding:
     return Finding(good, words, errors | {"default_kind": kind})
 
 
-_CHANNELS, _CLASSES = 64, 10
+_HIDDEN, _CLASSES = 64, 10
 
 
-def _conv_network() -> models.Model:
-    layers = [models.Conv(_CHANNELS, (3, 3), (2, 2), "VALID", w_std=2**0.5), models.Relu()]
-    return models.network([*layers, models.Flatten(), models.Dense(_CLASSES)])
+def _hidden_layer() -> tuple[models.Model, Float[np.ndarray, "n f"]]:
+    """Returns a network of one hidden layer, and examples."""
+    layers = [models.Dense(_HIDDEN, w_std=2**0.5), models.Relu(), models.Dense(_CLASSES)]
+    x = np.random.default_rng(1).standard_normal((24, 27)).astype(np.float32)
+    return models.network(layers), x
 
 
-def _patches() -> tuple[Float[np.ndarray, "n h w c"], Float[np.ndarray, "n p f"]]:
-    """Returns images, and their 3 x 3 patches at every other position in float64."""
-    x = np.random.default_rng(1).standard_normal((24, 9, 9, 3)).astype(np.float32)
-    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))[:, ::2, ::2]
-    patches = windows.transpose(0, 1, 2, 4, 5, 3).astype(np.float64)
-    return x, patches.reshape(len(x), -1, 3 * 3 * 3)
+def _covariance(x: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n n"]:
+    """Returns the covariance of a hidden unit over weights, in float64."""
+    return 2 * x.astype(np.float64) @ x.T.astype(np.float64) / x.shape[1]
 
 
 def _infinite(folder: Path) -> Finding:
-    """Compares the infinite NTK of a convolution, ReLU and a readout with its closed form.
+    """Compares the infinite NTK of a hidden layer and a readout with its closed form.
 
-    With covariances 2 x_p x'_p / 27 of patches and their angle t, the kernel is the mean over
-    positions of s s' (sin t + 2 (pi - t) cos t) / (2 pi); s are standard deviations.
+    With standard deviations s of a hidden unit and angles t of the examples, the kernel is
+    s s' (sin t + 2 (pi - t) cos t) / (2 pi).
     """
-    x, patches = _patches()
-    covariance = 2 * np.einsum("npf,mpf->nmp", patches, patches) / patches.shape[-1]
-    std = np.sqrt(np.einsum("nnp->np", covariance))
-    scale = std[:, None] * std[None]
+    model, x = _hidden_layer()
+    covariance = _covariance(x)
+    scale = np.sqrt(np.outer(np.diagonal(covariance), np.diagonal(covariance)))
     angle = np.arccos(np.clip(covariance / scale, -1, 1))
-    summands = np.sin(angle) + 2 * (np.pi - angle) * np.cos(angle)
-    exact = (scale * summands).mean(axis=-1) / (2 * np.pi)
-    error = _error(kernels.gram(_conv_network().kernel, x), exact)
+    exact = scale * (np.sin(angle) + 2 * (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    error = _error(kernels.gram(model.kernel, x), exact)
     return Finding(error < _FLOAT32, f"largest error {error:.0e}", {"error": error})
 
 
 def _finite(folder: Path) -> Finding:
     """Compares the finite NTK of the same network with the product of Jacobians in float64."""
-    x, patches = _patches()
-    model, (n, positions, size) = _conv_network(), patches.shape
+    model, x = _hidden_layer()
     params = model.init(jax.random.key(0), x.shape[1:])
     weight, readout = (
-        np.asarray(params[name]["weight"], np.float64) for name in ("Conv_0", "Dense_0")
+        np.asarray(params[name]["weight"], np.float64) for name in ("Dense_0", "Dense_1")
     )
-    hidden = patches @ weight.reshape(size, _CHANNELS) * np.sqrt(2 / size)
-    units = positions * _CHANNELS
-    of_readout = np.maximum(hidden, 0).reshape(n, units)
-    slopes = (hidden > 0)[..., None] * readout.reshape(positions, _CHANNELS, _CLASSES)
-    jacobian = np.einsum("npf,npck->nkfc", patches, slopes).reshape(n, -1) * np.sqrt(2 / size)
-    exact = (of_readout @ of_readout.T + jacobian @ jacobian.T / _CLASSES) / units
+    hidden = x.astype(np.float64) @ weight * np.sqrt(2 / x.shape[1])
+    units = np.maximum(hidden, 0)
+    slopes = ((hidden > 0)[..., None] * readout).reshape(len(x), -1)
+    of_weight = _covariance(x) * (slopes @ slopes.T) / _CLASSES
+    exact = (units @ units.T + of_weight) / _HIDDEN
     error = _error(kernels.gram(kernels.finite_kernel(model.apply, params), x), exact)
     return Finding(error < _FLOAT32, f"largest error {error:.0e}", {"error": error})
 

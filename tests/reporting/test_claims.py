@@ -291,9 +291,19 @@ def test_holms_correction_is_over_the_primary_claims():
         claims.Row("", "", 1.0, None, "shown", p=p, primary=primary)
         for p, primary in ((0.004, True), (0.011, True), (0.02, True), (1e-9, False))
     ]
-    assert [row.holm for row in claims.decide_all(rows, None)] == [True, True, True, None]
+    assert [row.holm for row in claims.decide_all(rows, Runs.of([], pd.DataFrame()))] == [
+        True,
+        True,
+        True,
+        None,
+    ]
     rows[1] = rows[1]._replace(p=0.024, status="shown")
-    assert [row.holm for row in claims.decide_all(rows, None)] == [True, False, False, None]
+    assert [row.holm for row in claims.decide_all(rows, Runs.of([], pd.DataFrame()))] == [
+        True,
+        False,
+        False,
+        None,
+    ]
 
 
 def test_exact_values_have_no_interval():
