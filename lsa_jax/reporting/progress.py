@@ -113,6 +113,7 @@ class Progress:
         unit: str = "run",
         *,
         shown: bool = True,
+        delay: float = 0.0,
         kinds: Mapping[str, float] | None = None,
     ) -> None:
         """Starts the clock.
@@ -122,6 +123,7 @@ class Progress:
             interval: seconds between two lines.
             unit: name of a point.
             shown: whether anything is printed.
+            delay: seconds after which a bar appears.
             kinds: points of each kind, where some take longer than others.
         """
         self._shown = shown
@@ -136,6 +138,7 @@ class Progress:
             disable=not shown or not _shows_bars(),
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}",
             desc=f"0 {self._units}",
+            delay=delay,
         )
 
     def _seconds_left(self) -> float | None:
