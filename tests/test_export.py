@@ -17,7 +17,7 @@ from jax import export
 from lsa_jax import backend, kernels, models, parallel, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lsa.noise_curves.learners import linearized_model
-from lsa_jax.kernels.infinite import gradients
+from lsa_jax.kernels.learned import outer_product as learned
 from lsa_jax.kernels.matrices.staged import stages_of
 from lsa_jax.models import network
 from lsa_jax.training.programs import Recipe, Source, make_epoch, make_evaluate, make_init
@@ -111,13 +111,13 @@ def outer_product():
     """Yields the programs of `average_gradient_outer_product` at infinite width."""
     kernel, rows, columns, outputs = models.cnn().kernel, 2, 4, 3
     steps, points = kernel.steps, np.ones((rows, 12, 12, 1), np.float32)
-    total = forms(lambda: gradients.zeros(steps, points, outputs))
+    total = forms(lambda: learned.zeros(steps, points, outputs))
 
     def add_block(points, x, weights, total):
-        return gradients.add_block(steps, "ntk", columns, None, points, x, weights, total)
+        return learned.add_block(steps, "ntk", columns, None, points, x, weights, total)
 
     def product(points, total):
-        return gradients.outer_product(steps, None, points, rows, total)
+        return learned.outer_product(steps, None, points, rows, total)
 
     yield add_block, (shape(*points.shape), shape(8, 12, 12, 1), shape(8, outputs), total)
     yield product, (shape(*points.shape), total)

@@ -247,7 +247,6 @@ WHOLE = {"targets": LABELS, "small": "targets", "refused": "bool float16 jax"}
 CALLS = [
     ("gram", lambda x1, x2: k.gram(linear, x1, x2)),
     ("gram", lambda x1: k.gram(linear, x1)),
-    ("infinite_kernel", k.infinite_kernel(theirs)),
     ("infinite_of", k.infinite_of((id, id, theirs))),
     ("InfiniteKernel", NET.kernel),
     ("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1)),
@@ -275,7 +274,6 @@ CALLS = [
     ("ShardedRows", lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: len(own[0])])),
     ("regress", regress),
     ("regress_cg", regress_cg),
-    ("fitted_weights", part(k.fitted_weights, ridge=RIDGE)),
     ("select_ridge", part(k.select_ridge, jax.random.key(0))),
     ("eigendecompose", lambda gram_train: k.eigendecompose(gram_train).values),
     ("ridge_path", path),

@@ -24,11 +24,8 @@ from jaxtyping import Array, Float
 class Windows(NamedTuple):
     """Which windows of an image are multiplied with filters.
 
-    Attributes:
-        size: height and width of the images.
-        window: height and width of the filters.
-        strides: step between windows.
-        pads: rows and columns of zeros before and after.
+    Height and width of the images and of the filters, the step between windows, and rows and
+    columns of zeros before and after.
     """
 
     size: tuple[int, int]
@@ -88,13 +85,10 @@ _FOLDS = Forms(((0, 0), (3, 3)), ((2, 3), (0, 0)), ((3, 2), (3, 3)))
 def convolution(
     name: str, forms: Forms, each: Forms | None = None
 ) -> Callable[[Array, Array, Sequence[int], Sequence[tuple[int, int]]], Array]:
-    """Returns a convolution that is computed by these forms, and so are all its derivatives.
+    """Returns a convolution that these forms compute, and so all its derivatives.
 
-    Args:
-        name: of its primitives, in programs that are printed.
-        forms: how each is computed.
-        each: the same where `vmap` gives each entry operands of its own; None to compute one entry
-            after the other.
+    Its primitives have the name in programs that are printed. `each` are the forms where `vmap`
+    gives each entry operands of its own; None computes one entry after the other.
     """
     names = (f"{name}_{form}" for form in Forms._fields)
     found = Forms(*map(_primitive, names, forms, each or (None,) * len(forms), _FOLDS))
@@ -121,14 +115,7 @@ def convolution(
         strides: Sequence[int],
         pads: Sequence[tuple[int, int]],
     ) -> Float[Array, "n out_height out_width features"]:
-        """Convolves.
-
-        Args:
-            x: images.
-            weight: filters.
-            strides: step between windows, vertically and horizontally.
-            pads: rows and columns of zeros before and after.
-        """
+        """Convolves images with filters; `pads` are zeros before and after."""
         windows = Windows(
             x.shape[1:3], weight.shape[:2], tuple(strides), tuple((a, b) for a, b in pads)
         )
@@ -183,17 +170,11 @@ def _batch(
 
 
 def to_images(weight: Array, y: Array, windows: Windows, step_by_one: Callable) -> Array:
-    """Returns the derivative by the images of outputs whose cotangent is y: one convolution.
+    """Returns the derivative by the images of outputs with cotangent y: one convolution.
 
     A pixel at stride * q + r meets the filters' entries r, r + stride, ... of the windows q, q - 1,
-    ...: all remainders r are channels of one convolution of stride 1, and are laid out afterwards.
-
-    Args:
-        weight: filters.
-        y: the cotangent.
-        windows: of the convolution that is transposed.
-        step_by_one: `(x, weight, pads) -> y`, the convolution of stride 1; of its pads some may be
-            negative, which cut off.
+    ...: all remainders r are channels of one convolution of stride 1, `step_by_one(x, weight,
+    pads)`, and are laid out afterwards. Some of its pads may be negative, which cut off.
     """
     (height, width), window, (down, right), pads = windows
     channels, features = weight.shape[2:]

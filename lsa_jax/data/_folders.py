@@ -168,22 +168,12 @@ def folder_tree(root: Path) -> FileTree:
                 if status is not None and status.st_ino:
                     numbers[name] = _number(status)
     return FileTree(
-        root,
-        sorted(names),
-        lambda name: read_bytes(root / name),
-        sorted(folders),
-        numbers,
-        system,
+        root, sorted(names), lambda name: read_bytes(root / name), sorted(folders), numbers, system
     )
 
 
 def zip_tree(contents: bytes, root: Path, top: str) -> FileTree:
-    """Returns the files of a zip archive below its folder `top`.
-
-    Args:
-        contents: the archive.
-        root: its path, for messages.
-        top: the folder in it that counts as the root of the tree.
+    """Returns the files of a zip archive below its folder `top`; its path is for messages.
 
     Raises:
         InputError: the archive is damaged; reading a damaged member of it raises this too.
@@ -225,12 +215,10 @@ _ACCEPTED = "accepted: one folder a class, or train/ and test/ with the same cla
 
 
 class Layout(NamedTuple):
-    """The division of a folder's pictures.
+    """The training and test pictures of a folder by the same classes, and remarks.
 
-    Attributes:
-        train: training pictures, or all where there is no test set.
-        test: test pictures by the same classes; None where the folder has no splits.
-        remarks: on folders and pictures that are left out.
+    Without splits all pictures are training pictures, and the test set is None. Remarks are on
+    folders and pictures that are left out.
     """
 
     train: Classes

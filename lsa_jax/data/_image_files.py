@@ -40,12 +40,9 @@ class ImageSet(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """One file of a data set.
+    """One file of a data set, and whether its contents are the published ones.
 
-    Attributes:
-        path: of the file.
-        as_published: whether its contents, without compression, are the published ones; None
-            without a published checksum.
+    Contents are compared without compression; None where no checksum is published.
     """
 
     path: Path
@@ -70,11 +67,8 @@ def split_every_fifth(
 ) -> tuple[Dataset, Dataset]:
     """Splits examples without a test set, in the same way on every machine.
 
-    With the examples sorted by class, the first of every five is a test example. So a class gives a
-    fifth of its examples to the test set, to within one.
-
-    Returns:
-        training and test examples, each in their original order.
+    With the examples sorted by class, the first of every five is a test example: a class gives a
+    fifth of its examples, to within one. Both parts stay in their original order.
     """
     test = np.zeros(len(labels), bool)
     test[np.argsort(labels, kind="stable")[::5]] = True
@@ -148,15 +142,10 @@ def check_labels(labels: Integer[np.ndarray, " n"], num_classes: int, path: Path
 
 
 def read_idx(contents: bytes, path: Path, *, num_axes: int) -> UInt8[np.ndarray, "..."]:
-    """Returns the array of an IDX file of unsigned bytes.
+    """Returns the array of an IDX file of bytes, with 3 axes (images) or 1 (labels).
 
     The format: a magic number (0x0000, type 0x08, number of axes), the length of each axis, all of
     them big-endian 32-bit integers, then the bytes in row-major order.
-
-    Args:
-        contents: of the file, decompressed.
-        path: named in messages.
-        num_axes: 3 for images, 1 for labels.
 
     Raises:
         InputError: wrong magic number, or not as many bytes as the header announces.

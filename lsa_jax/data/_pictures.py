@@ -109,19 +109,13 @@ def _as_square(image: Image.Image, size: int, fit: str) -> np.ndarray:
 
 
 def decode(
-    tree: FileTree,
-    names: list[str],
-    prepare: Callable[[Image.Image], np.ndarray] = _as_it_is,
+    tree: FileTree, names: list[str], prepare: Callable[[Image.Image], np.ndarray] = _as_it_is
 ) -> Float[np.ndarray, "n h w c"]:
-    """Returns pictures of one size, with pixels in [0, 1].
+    """Returns pictures of one size, with pixels in [0, 1], in the order of their names.
 
     Upright by their EXIF orientation; the first frame of an animation; transparent pixels on white.
-    One channel where every picture is grey, else three.
-
-    Args:
-        tree: where the pictures are.
-        names: of the pictures, in order; at least one.
-        prepare: turns an opened picture into an array [h, w] or [h, w, c] with pixels to 255.
+    One channel where every picture is grey, else three. `prepare` turns an opened picture into an
+    array [h, w] or [h, w, c] with pixels to 255.
 
     Raises:
         InputError: a picture cannot be read, or differs from the first in size.
@@ -283,11 +277,7 @@ def read_tiny_imagenet(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
 def _each_once(tree: FileTree, classes: Classes, part: str, owners: dict) -> tuple[Classes, int]:
     """Returns the pictures of a split, each once, and the number of further links to them.
 
-    Args:
-        tree: where the pictures are.
-        classes: their names by class.
-        part: of the split, for messages.
-        owners: filled with the split, the class and the name of every file.
+    `owners` is filled with the split, the class and the name of every file.
 
     Raises:
         InputError: links in two classes or splits lead to one file.
@@ -339,15 +329,11 @@ def _split(directory: Path, names: tuple[str, ...], *data: np.ndarray) -> tuple[
 
 
 def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> ImageSet:
-    """Reads a directory of pictures, one folder a class.
+    """Reads a directory of pictures, one folder a class, ordered by name.
 
     Divided by `_folders.layout`; `split_every_fifth` takes the test examples where there are no
-    splits. Classes are ordered by name. One channel where all pictures are grey, else three.
-
-    Args:
-        directory: of the pictures.
-        size: side of squares to make of them; None: all pictures must have one size.
-        fit: how pictures become square; see `resizing.resize`.
+    splits. Of a `size` pictures become squares, see `resizing.resize`; without it all must have one
+    size. One channel where all are grey, else three.
 
     Raises:
         InputError: there are fewer than two classes, they differ between train and test, one has

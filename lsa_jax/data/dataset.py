@@ -26,11 +26,7 @@ class Dataset(NamedTuple):
 
 
 def checked_dataset(name: str, data: Any) -> Dataset:
-    """Returns a data set as arrays that can be trained on.
-
-    Args:
-        name: of the argument, for the message.
-        data: inputs and targets.
+    """Returns a data set as arrays that can be trained on; the name is for messages.
 
     Raises:
         InputError: an array is not accepted, has entries that are not finite, or the two differ in

@@ -19,14 +19,10 @@ DATA_DIR_VARIABLE = "LSA_DATA_DIR"
 
 
 class Download(NamedTuple):
-    """One published file.
+    """One published file: its address, its checksum "algorithm:digest", and its place.
 
-    Attributes:
-        url: of the published file.
-        checksum: of that file, as "algorithm:digest".
-        place: below the data folder.
-        also: other places below the data folder with the same contents, unpacked or in the layout
-            of other programs; they are searched first.
+    `also` are other places below the data folder with the same contents, unpacked or in the layout
+    of other programs; they are searched first.
     """
 
     url: str

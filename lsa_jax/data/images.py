@@ -24,13 +24,7 @@ import numpy as np
 
 from lsa_jax.checks import require, text
 from lsa_jax.data import _image_files, downloads, resizing, stand_ins, stars
-from lsa_jax.data._image_files import (
-    ImageSet,
-    SourceFile,
-    compare,
-    from_bytes,
-    split_every_fifth,
-)
+from lsa_jax.data._image_files import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
 from lsa_jax.data._pictures import (
     PictureWarning,
     holds_classes,
@@ -136,11 +130,9 @@ NAMES = tuple(_READERS)
 
 
 def read(name: str, data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
-    """Reads a published data set from a data folder, and compares checksums of its files.
+    """Reads one of `NAMES` from a data folder, and compares checksums of its files.
 
-    Args:
-        name: one of `NAMES`.
-        data_dir: folder of data sets; nothing is downloaded into it.
+    Nothing is downloaded into the folder.
 
     Raises:
         InputError: a file is missing or damaged; one line with its name and the expectation.

@@ -37,11 +37,9 @@ def resize_one(image: Float[np.ndarray, "h w c"], size: int) -> Float[np.ndarray
 
 
 def square(images: np.ndarray, fit: str) -> np.ndarray:
-    """Returns images [..., h, w, c] cropped or padded to squares; unchanged for "squash".
+    """Returns images [..., h, w, c] of one size as squares; unchanged for "squash".
 
-    Args:
-        images: one or more, of one size.
-        fit: "crop" takes the largest square at the centre, "pad" adds black on both sides.
+    "crop" takes the largest square at the centre, "pad" adds black on both sides.
     """
     height, width = images.shape[-3:-1]
     if fit == "crop":

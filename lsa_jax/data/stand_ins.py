@@ -26,11 +26,9 @@ def are_wanted() -> bool:
 def splits(
     name: str, classes: tuple[str, ...] | None = None
 ) -> tuple[Dataset, Dataset, tuple[str, ...]]:
-    """Returns training and test images, all zero, of classes that take turns, and the classes.
+    """Returns zeros for training and test images of classes in turn, and the classes.
 
-    Args:
-        name: one of `SHAPES`.
-        classes: their names; None numbers them.
+    The name is one of `SHAPES`; without names of classes these are numbered.
     """
     num_train, num_test, shape, num_classes = SHAPES[name]
     train, test = (

@@ -73,13 +73,7 @@ def descendants(hyponyms: dict[str, list[str]], root: str) -> list[str]:
 
 
 def format_list(root: str, ids: list[str], lines: Iterable[str]) -> str:
-    """Returns a list of ids as text, with a title and the licence of `data.noun`.
-
-    Args:
-        root: the synset at the root of the list.
-        ids: one a line.
-        lines: the lines of `data.noun`.
-    """
+    """Returns a synset's list of ids as text, with a title and the licence of its lines."""
     licence = [line.strip().partition(" ")[2] for line in lines if line.startswith(_LICENCE)]
     title = f"{root} and its hyponyms in WordNet 3.0: {len(ids)} synsets; made by launch.synsets"
     header = [f"# {line}".rstrip() for line in (title, "", *licence)]

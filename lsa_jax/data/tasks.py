@@ -74,14 +74,7 @@ def subset_order(
 
     Each round takes a random example of every class that has examples left, in random order. So
     counts by class in the first n differ by at most one until a class is used up, and the subset of
-    a larger n contains the subset of a smaller one.
-
-    Args:
-        labels: class of each example.
-        seed: draws the order.
-
-    Returns:
-        a permutation of the examples' indices.
+    a larger n contains the subset of a smaller one. The seed draws the order of these labels.
     """
     # Sorting by uniform draws rather than `permutation`, whose algorithm numpy may change.
     draws = np.random.default_rng(seed).random(len(labels))

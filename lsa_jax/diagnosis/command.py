@@ -48,12 +48,10 @@ _SIZES = {
 
 
 def load_data(named: str, size: int) -> tuple[Any, ...]:
-    """Returns the two data arguments of `diagnose`.
+    """Returns the two data arguments of `diagnose`, read from a folder or an .npz file.
 
-    Args:
-        named: a folder of classes of images, with or without a test set, or an .npz file with
-            arrays X and y, and perhaps X_test and y_test.
-        size: side in pixels of the images of a folder.
+    A folder has classes of images, resized to `size` pixels, with or without a test set; a file
+    arrays X and y, and perhaps X_test and y_test.
 
     Raises:
         InputError: neither of the two, or its contents are not accepted.

@@ -35,12 +35,10 @@ class Pair(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """A learner's outputs on test examples.
+    """A learner's outputs [n, c] on test examples.
 
-    Attributes:
-        outputs: [n, c].
-        left_out: mean squared error on training examples left out one at a time; NaN of networks.
-        ridge: of a regression; NaN of networks.
+    Of a regression with its ridge, and its mean squared error on training examples left out one at
+    a time; both are NaN of networks.
     """
 
     outputs: np.ndarray
@@ -68,19 +66,10 @@ def train(
     fit: float,
     progress: Callable[[float], None],
 ) -> tuple[list[list[Pair]], pd.DataFrame, int]:
-    """Trains one network a seed and split, all in one program.
+    """Trains one network a seed and split (of equal sizes), all in one program.
 
-    Args:
-        keys: of the seeds.
-        model: the network.
-        task: whose splits these are.
-        parts: splits of equal sizes.
-        epochs: passes over the training examples at most.
-        batch_size: examples a step.
-        optimizer: an optax transformation.
-        fit: training ends after the first epoch at which every network has this accuracy, or R^2,
-            on its training examples.
-        progress: called with the fraction done.
+    Training ends after the first epoch at which every network has an accuracy, or R^2, of `fit` on
+    its training examples.
 
     Returns:
         Pairs of parameters by split and seed; c of each seed after epochs 1, 2, 4..., a table of
@@ -164,14 +153,9 @@ def compare(
 ) -> Runs:
     """Returns the results of the network and its kernels, a row a learner and seed.
 
-    Args:
-        model: the network.
-        kernel: its kernel at infinite width; None for none.
-        task: the examples and targets.
-        parts: splits; the results of a seed are on the test examples of all of them.
-        pairs: parameters by split and seed.
-        measured_examples: training examples that measures are taken on.
-        progress: called with the fraction done.
+    Results of a seed are on the test examples of all splits, for whose pairs of parameters (by
+    split and seed) kernels are computed; measures are on some training examples. `kernel` is that
+    at infinite width, or None.
     """
     seeds, done, total = len(pairs[0]), 0, len(parts) * (len(pairs[0]) + 1)
     found: dict[tuple[str, int], list[Prediction]] = {}
@@ -207,13 +191,10 @@ def compare(
 
 
 def linearization_error(model: Model, pair: Pair, inputs: np.ndarray, *, centred: bool) -> float:
-    """Returns c of a network, see `reporting.grades`; both ends have the trained one's state.
+    """Returns c of a network (`reporting.grades`); both ends have the trained state.
 
-    Args:
-        model: the network.
-        pair: its parameters.
-        inputs: of the test set.
-        centred: whether outputs are, over classes; see `training.measures`.
+    On inputs of the test set; outputs are `centred` over classes where `training.measures` has them
+    so.
     """
     return _ratio(_squares(model, pair, inputs, centred))
 

@@ -52,11 +52,9 @@ class Sizes(NamedTuple):
 class Pace(NamedTuple):
     """Seconds on this machine of the parts that a diagnosis is made of.
 
-    Attributes:
-        step: of training one of several networks.
-        entry: of a network's finite kernel.
-        infinite: of the kernel at infinite width; 0 without one.
-        cube: of an eigendecomposition, over the third power of its matrix's order.
+    A step of training one of several networks; an entry of a network's finite kernel, and of the
+    kernel at infinite width (0 without one); an eigendecomposition, over the third power of its
+    order.
     """
 
     step: float = 0.0
@@ -123,14 +121,8 @@ def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[
 
     Of seeds, folds and at least half of the examples it is the choice with the narrowest margin,
     and the most examples. Fewer examples are tried in turn. A budget that nothing fits becomes a
-    quarter more than the least.
-
-    Args:
-        task: all examples.
-        pace: of this machine.
-        minutes: budget.
-        batch_size: examples a step.
-        given: sizes that are asked for, by name; None or absent means to be chosen.
+    quarter more than the least. Sizes that are `given`, by name, stay; None or absent means to be
+    chosen.
     """
     given = {name: value for name, value in given.items() if value is not None}
     count = len(task.train.targets)

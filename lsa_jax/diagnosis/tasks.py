@@ -182,14 +182,10 @@ def fitted(model: Model, task: Task) -> Task:
 def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
     """Yields training and test examples, drawn class by class where there are classes.
 
-    Args:
-        key: draws which examples are tested.
-        task: examples.
-        folds: number of parts; each part is tested once. 1 tests on a quarter, or on the task's
-            own test set.
+    Each of the folds is tested once; 1 tests on a quarter, or on the task's own test set.
 
     Raises:
-        InputError: more parts than examples.
+        InputError: more folds than examples.
     """
     if task.test is not None:
         yield Split(task.train, task.test, np.arange(len(task.train.targets)))

@@ -10,7 +10,7 @@ from lsa_jax.kernels.finite.layer_gradients import (
 )
 from lsa_jax.kernels.finite.monte_carlo import MonteCarlo, monte_carlo_kernel
 from lsa_jax.kernels.finite.ntk import empirical_ntk, finite_kernel
-from lsa_jax.kernels.infinite.kernel import InfiniteKernel, infinite_kernel, infinite_of
+from lsa_jax.kernels.infinite.kernel import InfiniteKernel, infinite_of
 from lsa_jax.kernels.infinite.quadrature import check_duals
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
 from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_machine
@@ -23,7 +23,6 @@ from lsa_jax.kernels.solve.conjugate_gradients import (
     regress_cg,
     ridge_path_cg,
 )
-from lsa_jax.kernels.solve.cost import Choice, choose_solver
 from lsa_jax.kernels.solve.nystrom import NystromRegression, Stream, regress_nystrom
 from lsa_jax.kernels.solve.prediction import (
     LearningCurve,
@@ -32,9 +31,10 @@ from lsa_jax.kernels.solve.prediction import (
     predict_learning_curve,
 )
 from lsa_jax.kernels.solve.regression import (
+    Choice,
     Posterior,
     Regression,
-    fitted_weights,
+    choose_solver,
     posterior,
     regress,
     select_ridge,
@@ -75,10 +75,8 @@ __all__ = [
     "empirical_ntk",
     "ensemble_mean",
     "finite_kernel",
-    "fitted_weights",
     "gradient_flow",
     "gram",
-    "infinite_kernel",
     "infinite_of",
     "kernel_alignment_risk",
     "last_layer_inputs",

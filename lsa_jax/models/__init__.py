@@ -11,38 +11,34 @@ is a sequence of layers:
 
 from lsa_jax.models.adapters import from_equinox, from_flax_linen, from_haiku, from_nnx
 from lsa_jax.models.classifiers import MODELS, cnn, mlp, wide_resnet
-from lsa_jax.models.layers import (
+from lsa_jax.models.layers.affine import Conv, Dense
+from lsa_jax.models.layers.base import Layer, LayerModule
+from lsa_jax.models.layers.composition import Concat, Identity, Residual, Serial
+from lsa_jax.models.layers.elementwise import (
     ABRelu,
     Abs,
-    AvgPool,
-    BatchNorm,
-    Concat,
-    Conv,
-    Dense,
     Dropout,
     Elementwise,
     ElementwiseNumerical,
     Elu,
     Erf,
-    Flatten,
     Gelu,
-    GlobalAvgPool,
-    GlobalSumPool,
-    Identity,
-    Layer,
-    LayerModule,
-    LayerNorm,
     LeakyRelu,
-    MaxPool,
     Relu,
-    Residual,
-    Serial,
     Sigmoid,
     Silu,
     Sin,
     Softplus,
-    SumPool,
     Tanh,
+)
+from lsa_jax.models.layers.normalization import BatchNorm, LayerNorm
+from lsa_jax.models.layers.pooling import (
+    AvgPool,
+    Flatten,
+    GlobalAvgPool,
+    GlobalSumPool,
+    MaxPool,
+    SumPool,
 )
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network

@@ -159,12 +159,10 @@ def _model(
     run: Callable[[Parts, Array, Key[Array, ""] | None], tuple[Any, dict[str, Any]]],
     accepted: str,
 ) -> Model:
-    """Returns a model whose errors are one line each.
+    """Returns a model whose errors are one line each, with the accepted networks.
 
-    Args:
-        draw: `(key, inputs [1, ...]) -> parts`.
-        run: `(parts, inputs [n, ...], key or None) -> (outputs [n, c], state after it)`.
-        accepted: the accepted networks, for messages.
+    `draw(key, inputs [1, ...])` returns parts, and `run(parts, inputs [n, ...], key or None)`
+    outputs [n, c] and the state after it.
     """
     own = with_own_convolutions(lambda parts, x, key=None: run(parts, x, key))
 
@@ -193,9 +191,7 @@ def _model(
         return _checked_outputs(outputs, x, accepted), after if forms else {}
 
     def apply(
-        params: Any,
-        inputs: Shaped[Array | np.ndarray, "n ..."],
-        key: Key[Array, ""] | None = None,
+        params: Any, inputs: Shaped[Array | np.ndarray, "n ..."], key: Key[Array, ""] | None = None
     ) -> Float[Array, "n c"]:
         return both(params, inputs, key)[0]
 

@@ -115,13 +115,10 @@ def _is_of_equinox(network: Any) -> bool:
 
 
 def params_of(model: Model, network: Any, example: Any) -> Any:
-    """Returns parameters in the structure in which a model has them.
+    """Returns parameters in the structure in which a model of `as_model` has them.
 
-    Args:
-        model: of `as_model`.
-        network: its parameters, the variables of a flax.linen module, or a trained module of
-            flax.nnx or equinox.
-        example: one example's shape and type, as `Model.init` takes it.
+    They may be its parameters, the variables of a flax.linen module, or a trained module of
+    flax.nnx or equinox; the example's shape and type are as `Model.init` takes them.
 
     Raises:
         InputError: they have another structure, or arrays of other shapes.

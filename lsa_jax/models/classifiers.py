@@ -6,39 +6,19 @@ from typing import Literal
 
 from lsa_jax.checks import Kind, integer, one_of, optional, require, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.models.layers import (
-    AvgPool,
-    BatchNorm,
-    Conv,
-    Dense,
-    Elu,
-    Erf,
-    Flatten,
-    Gelu,
-    GlobalAvgPool,
-    Layer,
-    Relu,
-    Residual,
-    Sigmoid,
-    Silu,
-    Softplus,
-    Tanh,
-)
+from lsa_jax.models.layers import elementwise
+from lsa_jax.models.layers.affine import Conv, Dense
+from lsa_jax.models.layers.base import Layer
+from lsa_jax.models.layers.composition import Residual
+from lsa_jax.models.layers.elementwise import Relu
+from lsa_jax.models.layers.normalization import BatchNorm
+from lsa_jax.models.layers.pooling import AvgPool, Flatten, GlobalAvgPool
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
 
 _ACTIVATIONS: dict[str, Layer] = {
-    name: layer()
-    for name, layer in {
-        "relu": Relu,
-        "erf": Erf,
-        "gelu": Gelu,
-        "tanh": Tanh,
-        "sigmoid": Sigmoid,
-        "silu": Silu,
-        "softplus": Softplus,
-        "elu": Elu,
-    }.items()
+    name: getattr(elementwise, name.capitalize())()
+    for name in ("relu", "erf", "gelu", "tanh", "sigmoid", "silu", "softplus", "elu")
 }
 _STEM_CHANNELS = 16
 _GROUPS = ((16, 1), (32, 2), (64, 2))  # channels at width factor 1, stride of the first block

@@ -92,7 +92,7 @@ class Model(NamedTuple):
             by these names; an `apply` whose examples act on one another should take `counted`.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
             infinite width; `x2=None` means x1 against itself. Networks of layers also take
-            `method`: see `kernels.infinite_kernel`. Where there is no such limit, a `NoKernel`
+            `method`: see `kernels.infinite.kernel`. Where there is no such limit, a `NoKernel`
             or None, which are false.
         activations: `(params, inputs [n, ...], counted=None) -> (outputs [n, c], {layer: [n,
             ...]})`, with every nonlinearity's output by the layer's path in the network, or None.
@@ -124,12 +124,9 @@ class Model(NamedTuple):
 
 
 def state_names(model: Model, params: Any, inputs: Any) -> tuple[str, ...]:
-    """Returns the entries of a network's parameters that are state; see `Model.next_state`.
+    """Returns the entries of parameters that are state; see `Model.next_state`.
 
-    Args:
-        model: the network.
-        params: its parameters, or their shapes.
-        inputs: [n, ...], or their shape.
+    Shapes will do in place of parameters and inputs.
     """
     if model.next_state is None:
         return ()
@@ -143,11 +140,6 @@ def with_state_of(model: Model, params: Any, other: Any, inputs: Any) -> Any:
 
 
 def accepted(apply: Callable, **given: Any) -> dict[str, Any]:
-    """Returns the arguments that a network's `apply` takes by name and that are not None.
-
-    Args:
-        apply: of a `Model`.
-        given: `key` and `counted`.
-    """
+    """Returns the arguments (`key`, `counted`) that an `apply` takes and that are given."""
     names = inspect.signature(apply).parameters
     return {name: value for name, value in given.items() if name in names and value is not None}

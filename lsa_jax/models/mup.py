@@ -46,26 +46,10 @@ def _by_leaf(of: Any, params: PyTree, base: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf, other: of(*_ratios(leaf, other)), params, base)
 
 
-def initial_factors(params: PyTree, base: PyTree) -> PyTree:
-    """Returns the factors on initial parameters of the standard parameterisation.
-
-    Args:
-        params: arrays, or their shapes.
-        base: the same of the base.
-
-    Raises:
-        InputError: the base is no other width of the same network.
-    """
-    return _by_leaf(lambda r_in, r_out: 1 / math.sqrt(r_in) if r_out == 1 else 1.0, params, base)
-
-
 def rate_factors(params: PyTree, base: PyTree, optimizer: str) -> PyTree:
-    """Returns the factors on the learning rate of each parameter.
+    """Returns the factors on the learning rate of each parameter under an optimiser.
 
-    Args:
-        params: arrays, or their shapes.
-        base: the same of the base.
-        optimizer: a name of `training.OPTIMIZERS`.
+    Of parameters, or their shapes, here and in the base.
 
     Raises:
         InputError: there is no such optimiser, or the base is no other width of the same network.
@@ -77,6 +61,10 @@ def rate_factors(params: PyTree, base: PyTree, optimizer: str) -> PyTree:
 
 
 def scale_initial(params: PyTree, base: PyTree) -> PyTree:
-    """Returns initial parameters of the standard parameterisation at the scale of muP."""
-    factors = initial_factors(params, base)
+    """Returns initial parameters of the standard parameterisation at the scale of muP.
+
+    Raises:
+        InputError: the base is no other width of the same network.
+    """
+    factors = _by_leaf(lambda r_in, r_out: 1 / math.sqrt(r_in) if r_out == 1 else 1.0, params, base)
     return jax.tree.map(lambda leaf, factor: np.float32(factor) * leaf, params, factors)

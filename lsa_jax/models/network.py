@@ -18,17 +18,11 @@ from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
 from lsa_jax.kernels.matrices.staged import StagedKernel
 from lsa_jax.models import mup
-from lsa_jax.models.layers import (
-    DTYPES,
-    PARAMETERIZATIONS,
-    Conv,
-    Layer,
-    LayerModule,
-    MaxPool,
-    Nonlinearity,
-    Serial,
-    shape_of,
-)
+from lsa_jax.models.layers.affine import Conv
+from lsa_jax.models.layers.base import DTYPES, PARAMETERIZATIONS, Layer, LayerModule, shape_of
+from lsa_jax.models.layers.composition import Serial
+from lsa_jax.models.layers.elementwise import Nonlinearity
+from lsa_jax.models.layers.pooling import MaxPool
 from lsa_jax.models.model import Model, NoKernel, batch_of_one
 
 _MOVING = NoKernel("with parameterization='mup' its features move")

@@ -21,17 +21,11 @@ from lsa_jax import arrays, kernels
 from lsa_jax.checks import integer, one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.steps import Windows, shifted
-from lsa_jax.models.layers import (
-    Concat,
-    Conv,
-    Dense,
-    Dropout,
-    Layer,
-    LayerModule,
-    MaxPool,
-    Residual,
-)
-from lsa_jax.models.layers.composition import Serial
+from lsa_jax.models.layers.affine import Conv, Dense
+from lsa_jax.models.layers.base import Layer, LayerModule
+from lsa_jax.models.layers.composition import Concat, Residual, Serial
+from lsa_jax.models.layers.elementwise import Dropout
+from lsa_jax.models.layers.pooling import MaxPool
 from lsa_jax.models.network import network
 
 

@@ -105,12 +105,13 @@ class Progress:
         unit: str = "run",
         *,
         shown: bool = True,
+        delay: float = 0.0,
         kinds: Mapping[str, float] | None = None,
     ) -> None:
         """Starts the clock for so many points, with a line every `interval` seconds.
 
         `unit` names a point; `kinds` has the points of each kind, where some take longer than
-        others; nothing is printed unless `shown`.
+        others; nothing is printed unless `shown`, and a bar appears after `delay` seconds.
         """
         self._shown = shown
         self._total, self._interval, self._units = total, interval, f"{unit}s"
@@ -124,6 +125,7 @@ class Progress:
             disable=not shown or not _shows_bars(),
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}",
             desc=f"0 {self._units}",
+            delay=delay,
         )
 
     def _seconds_left(self) -> float | None:

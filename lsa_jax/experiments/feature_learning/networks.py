@@ -9,7 +9,7 @@ import numpy as np
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.models.layers import (
+from lsa_jax.models import (
     BatchNorm,
     Conv,
     Dense,

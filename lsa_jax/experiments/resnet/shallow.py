@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.kernels.infinite import dual_activations
+from lsa_jax.kernels.infinite import correlations, pointwise
 from lsa_jax.models.model import Model
 
 Params = dict[str, Float[Array, "..."]]
@@ -172,6 +172,5 @@ def relu_duals(
     """
     std1, std2 = jnp.sqrt(variance1)[:, None], jnp.sqrt(variance2)[None]
     tolerance = 8 * float(jnp.finfo(covariance.dtype).eps)
-    cosine = dual_activations.cosine(covariance, 1 / std1, 1 / std2, tolerance)
-    values, derivatives = dual_activations.relu(cosine, 0.0)
-    return values * (std1 * std2), derivatives
+    cosine = correlations.cosine(covariance, 1 / std1, 1 / std2, tolerance)
+    return pointwise.Relu().duals(cosine, std1, std2)

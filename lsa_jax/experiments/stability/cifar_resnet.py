@@ -11,7 +11,7 @@ from flax import linen as nn
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax.models.layers import (
+from lsa_jax.models import (
     BatchNorm,
     Conv,
     Dense,

@@ -7,17 +7,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree, Real
+from jaxtyping import Array, Float, PyTree, Real, Shaped
 
 from lsa_jax import arrays
 from lsa_jax.errors import InputError
+
+# A network, `(params, x [n, ...]) -> outputs [n, c]`, its parameters, and examples.
+Apply = Callable[[Any, Array], Array]
+Params = PyTree[Float[Array | np.ndarray, "..."]]
+Examples = Shaped[Array | np.ndarray, "_ ..."]
 
 # The remedy for parameters of integers, where all parameters are differentiated in.
 _CAST = "cast them, with leaf.astype('float32'), or make them constants of apply"
 
 
 def checked(
-    apply: Callable[[Any, Array], Array], params: PyTree[Any], x: Any, *, empty: bool = True
+    apply: Apply, params: PyTree[Any], x: Any, *, empty: bool = True
 ) -> tuple[PyTree[Array], Real[Array | np.ndarray, "n ..."], int]:
     """Returns parameters and inputs as arrays, and the network's number of outputs.
 
@@ -72,20 +77,15 @@ def step_between(params: PyTree[Any], new_params: Any) -> PyTree[Array]:
 
 
 def pair_seen(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Any],
-    x1: Array | np.ndarray,
-    x2: Array | np.ndarray | None,
-) -> tuple[Array | np.ndarray | None, ...]:
+    apply: Apply, params: PyTree[Any], x1: Examples, x2: Examples | None
+) -> tuple[Examples | None, ...]:
     """Returns two sets of inputs with integers as floats, unless the network needs tokens."""
     if x2 is None:
         return *arrays.floats_if_taken(functools.partial(apply, params), x1), None
     return arrays.floats_if_taken(lambda a, b: (apply(params, a), apply(params, b)), x1, x2)
 
 
-def count_outputs(
-    apply: Callable[[Any, Array], Array], params: PyTree[Any], x: Any, name: str
-) -> int:
+def count_outputs(apply: Apply, params: PyTree[Any], x: Any, name: str) -> int:
     """Returns the number of outputs of one example, from inputs or their form.
 
     Raises InputError where apply refuses them, or its outputs are not real numbers [n, c].

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, PyTree
 
 from lsa_jax import backend
 from lsa_jax._convolution import gather
+from lsa_jax.kernels.finite.arguments import Apply
 
 # Programs inside the program, and primitives that only move a parameter's entries around.
 _NESTED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
@@ -34,14 +35,10 @@ class Scaled(NamedTuple):
 
 
 class DenseLayer(NamedTuple):
-    """A parameter whose one use is as the weight of a dense layer.
+    """A parameter (`leaf`) whose one use is as the weight of a dense layer, times `scale`.
 
-    Attributes:
-        leaf: which parameter.
-        scale: its factor.
-        positions: at how many places of one example the layer is used.
-        fan_in: inputs to one output.
-        fan_out: outputs at one place.
+    It is used at so many positions of an example, with so many inputs to one output (`fan_in`) and
+    outputs at one place (`fan_out`).
     """
 
     leaf: int
@@ -52,13 +49,10 @@ class DenseLayer(NamedTuple):
 
 
 def dense_layers(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Any],
-    example_shape: tuple[int, ...],
-    dtype: Any,
+    apply: Apply, params: PyTree[Any], example: jax.ShapeDtypeStruct
 ) -> tuple[list[DenseLayer], int]:
     """Returns all dense layers, and the network's number of outputs."""
-    program, outputs = trace(apply, params, example_shape, dtype)
+    program, outputs = trace(apply, params, example)
     uses: dict[int, list[DenseLayer | None]] = {}
 
     def record(leaf: int, layer: DenseLayer | None) -> None:
@@ -74,19 +68,16 @@ def dense_layers(
 
         run(program, leaves, x, note, lambda leaf: record(leaf, None))
 
-    jax.eval_shape(visit, jax.tree.leaves(params), jax.ShapeDtypeStruct((1, *example_shape), dtype))
+    jax.eval_shape(visit, jax.tree.leaves(params), _batch_of(example))
     alone = [layers[0] for layers in uses.values() if len(layers) == 1]
     return [layer for layer in alone if layer is not None], outputs
 
 
 def acting_weights(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Array | np.ndarray],
-    example_shape: tuple[int, ...],
-    dtype: Any,
+    apply: Apply, params: PyTree[Array | np.ndarray], example: jax.ShapeDtypeStruct
 ) -> dict[int, Float[Array, "fan_in fan_out"]]:
     """Returns dense layers' weights by leaf, as they act: with the network's factors."""
-    program, _ = trace(apply, params, example_shape, dtype)
+    program, _ = trace(apply, params, example)
     weights = {}
 
     def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
@@ -95,19 +86,22 @@ def acting_weights(
         return result
 
     # The program's other results are not used, and not compiled.
-    example = jnp.zeros((1, *example_shape), dtype)
-    run(program, jax.tree.leaves(params), example, note, lambda leaf: None)
+    zeros = jnp.zeros((1, *example.shape), example.dtype)
+    run(program, jax.tree.leaves(params), zeros, note, lambda leaf: None)
     return weights
 
 
 def trace(
-    apply: Callable, params: PyTree[Any], example_shape: tuple[int, ...], dtype: Any
+    apply: Apply, params: PyTree[Any], example: jax.ShapeDtypeStruct
 ) -> tuple[ClosedJaxpr, int]:
-    """Returns the program of one example, and its number of outputs."""
-    example = jax.ShapeDtypeStruct((1, *example_shape), dtype)
+    """Returns the program of one example, given its form, and its number of outputs."""
     forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
-    program = jax.make_jaxpr(apply)(forms, example)
+    program = jax.make_jaxpr(apply)(forms, _batch_of(example))
     return program, program.out_avals[0].shape[1]
+
+
+def _batch_of(example: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
 
 
 def run(
@@ -123,79 +117,69 @@ def run(
     their product)` returns the result to continue with, of the product's shape; `on_other` gets
     each parameter that is used in another way.
     """
-    scaled = [Scaled(i, 1.0) for i in range(len(leaves))]
-    results, marks = _Interpreter(on_dense, on_other).run(
-        program.jaxpr, program.consts, [*leaves, x], [*scaled, None]
-    )
-    for mark in marks:
-        if mark is not None:
-            on_other(mark.leaf)
-    return results
 
-
-class _Interpreter(NamedTuple):
-    """Evaluates programs whose arguments may be marked as scaled parameters: see `run`."""
-
-    on_dense: Callable[[Scaled, Array, Array, Array], Array]
-    on_other: Callable[[int], None]
-
-    def run(
-        self,
-        jaxpr: Jaxpr,
-        consts: Sequence[Any],
-        arguments: Sequence[Any],
-        marks: Sequence[Scaled | None],
-    ) -> tuple[list[Any], list[Scaled | None]]:
-        """Evaluates a program; returns its results and their marks."""
-        values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
-        marked = {v: m for v, m in zip(jaxpr.invars, marks, strict=True) if m is not None}
-
-        def read(atom: Any) -> Any:
-            return atom.val if isinstance(atom, Literal) else values[atom]
-
-        def mark_of(atom: Any) -> Scaled | None:
-            return None if isinstance(atom, Literal) else marked.get(atom)
-
-        for equation in jaxpr.eqns:
-            inputs = [read(atom) for atom in equation.invars]
-            outputs, out_marks = self.step(
-                jaxpr, equation, inputs, [mark_of(atom) for atom in equation.invars]
-            )
-            values.update(zip(equation.outvars, outputs, strict=True))
-            pairs = zip(equation.outvars, out_marks, strict=True)
-            marked.update((v, m) for v, m in pairs if m is not None)
-        return [read(a) for a in jaxpr.outvars], [mark_of(a) for a in jaxpr.outvars]
-
-    def step(
-        self,
-        around: Jaxpr,
-        equation: JaxprEqn,
-        inputs: Sequence[Any],
-        marks: Sequence[Scaled | None],
-    ) -> tuple[list[Any], list[Scaled | None]]:
-        """Evaluates one equation of the program `around` it."""
-        name, present = equation.primitive.name, [m for m in marks if m is not None]
-        if present and name in _NESTED:
-            inner = equation.params[_NESTED[name]]
-            return self.run(inner.jaxpr, inner.consts, inputs, marks)
-        branch = _branch_of_this_platform(equation)
-        if present and branch is not None:  # the first input is the platform
-            return self.run(branch.jaxpr, branch.consts, inputs[1:], marks[1:])
-        results = evaluate_equation(around, equation, inputs)
+    def step(around: Jaxpr, equation: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
+        """Evaluates one equation, some of whose inputs may be marked as scaled parameters."""
+        marks = [one.mark if isinstance(one, _Marked) else None for one in inputs]
+        present = [mark for mark in marks if mark is not None]
+        branch = nested(equation) or _branch_of_this_platform(equation)
+        if present and branch is not None:  # a choice's first input is the platform
+            given = inputs[len(inputs) - len(branch.jaxpr.invars) :]
+            return interpret(branch.jaxpr, branch.consts, given, step)
+        values = [one.value if isinstance(one, _Marked) else one for one in inputs]
+        name, results = equation.primitive.name, evaluate_equation(around, equation, values)
         if not present:
-            return results, [None] * len(results)
+            return results
+        (mark, *others), factor = present, _factor(equation, marks)
         if name in _PERMUTING and jnp.issubdtype(results[0].dtype, jnp.floating):
-            return results, [present[0]]
-        factor = _factor(equation, marks)
+            return [_Marked(results[0], mark)]
         if factor is not None:
-            return results, [present[0]._replace(scale=present[0].scale * factor)]
-        if name == "dot_general" and len(present) == 1 and not any(_batch_axes(equation)):
-            return [_report_dense(equation, inputs, marks, results[0], self.on_dense)], [None]
-        if name == "conv_general_dilated" and marks[0] is None and _is_plain(equation):
-            return [_report_convolution(equation, *inputs, marks[1], self.on_dense)], [None]
+            return [_Marked(results[0], mark._replace(scale=mark.scale * factor))]
+        if name == "dot_general" and not others and not any(_batch_axes(equation)):
+            return [_report_dense(equation, values, marks, results[0], on_dense)]
+        if is_plain_convolution(equation) and marks[0] is None:
+            return [_report_convolution(equation, *values, mark, on_dense)]
         for mark in present:
-            self.on_other(mark.leaf)
-        return results, [None] * len(results)
+            on_other(mark.leaf)
+        return results
+
+    parameters = [_Marked(leaf, Scaled(i, 1.0)) for i, leaf in enumerate(leaves)]
+    results = interpret(program.jaxpr, program.consts, [*parameters, x], step)
+    for one in results:
+        if isinstance(one, _Marked):
+            on_other(one.mark.leaf)
+    return [one.value if isinstance(one, _Marked) else one for one in results]
+
+
+class _Marked(NamedTuple):
+    """A value within a program that is a scaled parameter."""
+
+    value: Any
+    mark: Scaled
+
+
+def interpret(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    arguments: Sequence[Any],
+    step: Callable[[Jaxpr, JaxprEqn, Sequence[Any]], list[Any]],
+) -> list[Any]:
+    """Evaluates a program, each equation by `step(program, equation, inputs) -> outputs`."""
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
+    for equation in jaxpr.eqns:
+        outputs = step(jaxpr, equation, list(map(read, equation.invars)))
+        values.update(zip(equation.outvars, outputs, strict=True))
+    return list(map(read, jaxpr.outvars))
+
+
+def nested(equation: JaxprEqn) -> ClosedJaxpr | None:
+    """Returns the program inside of an equation that only calls one; None of all else."""
+    found = equation.params.get(_NESTED.get(equation.primitive.name))
+    return found if isinstance(found, ClosedJaxpr) else None
 
 
 def _branch_of_this_platform(equation: JaxprEqn) -> ClosedJaxpr | None:
@@ -263,11 +247,12 @@ def _report_dense(
     return on_dense(marks[0], matrix, matrix_weight, columns.T).T.reshape(result.shape)
 
 
-def _is_plain(convolution: JaxprEqn) -> bool:
-    """Whether it is one of images, without groups, holes or windows that are cut off."""
-    settings = convolution.params
+def is_plain_convolution(equation: JaxprEqn) -> bool:
+    """Whether it is a convolution of images, without groups, holes or windows that are cut off."""
+    settings = equation.params
     return (
-        len(settings["window_strides"]) == 2
+        equation.primitive.name == "conv_general_dilated"
+        and len(settings["window_strides"]) == 2
         and settings["feature_group_count"] == settings["batch_group_count"] == 1
         and {*settings["lhs_dilation"], *settings["rhs_dilation"]} == {1}
         and min(itertools.chain(*settings["padding"])) >= 0

@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
 from lsa_jax import arrays, costs
 from lsa_jax.checks import integer, one_of, require
 from lsa_jax.kernels.finite import arguments
+from lsa_jax.kernels.finite.arguments import Apply, Examples, Params
 from lsa_jax.kernels.finite.dense_layers import DenseLayer, acting_weights, dense_layers, trace
 from lsa_jax.kernels.finite.layerwise import (
     examples_at_once,
@@ -41,11 +42,8 @@ _FEWER = 2
 
 
 def linearize(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    *,
-    precision: Literal["highest", "default"] = "highest",
-) -> Callable[[Any, Array], Array]:
+    apply: Apply, params: Params, *, precision: Literal["highest", "default"] = "highest"
+) -> Apply:
     """Returns the first-order Taylor expansion of a network in its parameters.
 
     f_lin(theta, x) = f(theta_0, x) + df(theta_0, x)/dtheta (theta - theta_0), where theta_0 is
@@ -72,11 +70,7 @@ def linearize(
     return jax.default_matmul_precision("highest")(expanded) if precision == "highest" else expanded
 
 
-def taylor_expand(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    degree: int,
-) -> Callable[[Any, Array], Array]:
+def taylor_expand(apply: Apply, params: Params, degree: int) -> Apply:
     """Returns the Taylor expansion of a network in its parameters.
 
     f_d(theta, x) = sum_k of the k-th derivative of f(theta_0 + t (theta - theta_0), x) in t at 0,
@@ -101,15 +95,11 @@ def taylor_expand(
     return jax.default_matmul_precision("highest")(_taylor(apply, params, degree))
 
 
-def _taylor(
-    apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], degree: int
-) -> Callable[[Any, Array], Array]:
+def _taylor(apply: Apply, params: Params, degree: int) -> Apply:
     """Returns the Taylor expansion of a network in its parameters, up to a degree."""
     arguments.floating(params)  # refused before the first call
 
-    def expanded(
-        new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
-    ) -> Array:
+    def expanded(new_params: Params, x: Examples) -> Array:
         start, x = arguments.floating(params), arrays.inputs("x", x)
         (x,) = arrays.floats_if_taken(functools.partial(apply, start), x)
         step = arguments.step_between(start, new_params)
@@ -145,12 +135,7 @@ class Derivatives(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """First-order expansions of a network in its parameters, one an example.
-
-    Attributes:
-        outputs: [n, c] where it is expanded.
-        derivatives: in the parameters.
-    """
+    """First-order expansions, one an example: outputs at the parameters, and derivatives."""
 
     outputs: Float[Array, "n c"]
     derivatives: Derivatives
@@ -158,9 +143,7 @@ class Expansion(NamedTuple):
 
 @jax.default_matmul_precision("highest")
 def linearize_on(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Shaped[Array | np.ndarray, "n ..."],
+    apply: Apply, params: Params, x: Examples
 ) -> tuple[Expansion, Callable[[Any, Expansion], Array]]:
     """Linearises a network on examples that are known beforehand.
 
@@ -189,12 +172,16 @@ def linearize_on(
         InputError: the expansions take more memory than there is.
     """
     params, x, count = arguments.checked(apply, params, x)
-    _check_fits(apply, params, x)
+    kept = jax.eval_shape(functools.partial(_derivatives, apply), params, x)
+    memory.check_fits_device(
+        f"x is {x.shape}: keeping the derivatives of its {len(x)} examples",
+        math.inf,
+        lambda: costs.size_in_bytes(kept),
+        "fewer examples, or `linearize`, which keeps none",
+    )
     example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
 
-    def apply_lin(
-        new_params: PyTree[Float[Array | np.ndarray, "..."]], examples: Expansion
-    ) -> Array:
+    def apply_lin(new_params: Params, examples: Expansion) -> Array:
         step = arguments.step_between(params, new_params)
         change = _directional_derivative(apply, step, examples.derivatives, example)
         return examples.outputs + change
@@ -205,21 +192,8 @@ def linearize_on(
     return Expansion(outputs, _derivatives(apply, params, x)), apply_lin
 
 
-def _check_fits(apply: Callable, params: PyTree, x: Array | np.ndarray) -> None:
-    """Raises InputError where the derivatives of `linearize_on` do not fit the memory."""
-    derivatives = jax.eval_shape(functools.partial(_derivatives, apply), params, x)
-    memory.check_fits_device(
-        f"x is {x.shape}: keeping the derivatives of its {len(x)} examples",
-        math.inf,
-        lambda: costs.size_in_bytes(derivatives),
-        "fewer examples, or `linearize`, which keeps none",
-    )
-
-
 @jax.default_matmul_precision("highest")
-def _derivatives(
-    apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], x: Array | np.ndarray
-) -> Derivatives:
+def _derivatives(apply: Apply, params: Params, x: Array | np.ndarray) -> Derivatives:
     """Computes the derivatives of some examples."""
     example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
     layers, kept = _layers(apply, params, example)
@@ -232,17 +206,14 @@ def _derivatives(
         inputs = tuple(inputs for inputs, _ in pairs)
         return Derivatives(inputs, _side_by_side(cotangents), _side_by_side(jacobians))
 
-    _, outputs = trace(apply, params, example.shape, example.dtype)
+    _, outputs = trace(apply, params, example)
     at_once = examples_at_once(apply, params, x, outputs)
     return lax.map(of_one, x, batch_size=at_once)
 
 
 @jax.default_matmul_precision("highest")
 def _directional_derivative(
-    apply: Callable[[Any, Array], Array],
-    step: PyTree[Array | np.ndarray],
-    known: Derivatives,
-    example: jax.ShapeDtypeStruct,
+    apply: Apply, step: Params, known: Derivatives, example: jax.ShapeDtypeStruct
 ) -> Array:
     """Computes df/dparams . step for examples whose derivatives are known.
 
@@ -250,7 +221,7 @@ def _directional_derivative(
     differentiated. `known` has the derivatives, or some rows of each array.
     """
     layers, kept = _layers(apply, step, example)
-    weights = acting_weights(apply, step, example.shape, example.dtype)
+    weights = acting_weights(apply, step, example)
     steps = [weights[layer.leaf].reshape(-1) for layer in layers if layer not in kept]
     steps += joined(others(jax.tree.leaves(step), layers), 0)
     moved = []
@@ -273,12 +244,12 @@ def _side_by_side(arrays: Sequence[Array]) -> Array | None:
 
 
 def _layers(
-    apply: Callable, params: PyTree[Any], example: jax.ShapeDtypeStruct
+    apply: Apply, params: PyTree[Any], example: jax.ShapeDtypeStruct
 ) -> tuple[list[DenseLayer], list[DenseLayer]]:
     """Returns the dense layers, and which of them to keep as inputs and cotangents.
 
     They are without their scales, which `acting_weights` have.
     """
-    layers, c = dense_layers(apply, params, example.shape, example.dtype)
+    layers, c = dense_layers(apply, params, example)
     layers = [layer._replace(scale=1.0) for layer in layers]
     return layers, [layer for layer in layers if is_smaller_in_two(layer, c, _FEWER)]

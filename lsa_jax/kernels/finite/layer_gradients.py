@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
 from lsa_jax import costs
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import arguments
+from lsa_jax.kernels.finite.arguments import Apply, Examples, Params
 from lsa_jax.kernels.finite.dense_layers import Scaled, acting_weights, dense_layers, run, trace
 from lsa_jax.kernels.finite.layerwise import factors_of_one
 from lsa_jax.kernels.matrices import memory
@@ -45,11 +45,7 @@ def leaf_names(params: PyTree[Any]) -> list[str]:
 
 
 @jax.default_matmul_precision("highest")
-def layer_gradients(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Shaped[Array | np.ndarray, "n ..."],
-) -> list[LayerGradients]:
+def layer_gradients(apply: Apply, params: Params, x: Examples) -> list[LayerGradients]:
     """Computes each dense layer's average gradient outer product with respect to its inputs.
 
     Costs a forward pass and c backward ones an example, and keeps [fan_out, fan_out] a layer: with
@@ -70,8 +66,9 @@ def layer_gradients(
     calls it AGOP; over positions: Beaglehole et al. (arXiv 2309.00570).
     """
     params, x, _ = arguments.checked(apply, params, x, empty=False)
-    layers, _ = dense_layers(apply, params, x.shape[1:], x.dtype)
-    weights = acting_weights(apply, params, x.shape[1:], x.dtype)
+    example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
+    layers, _ = dense_layers(apply, params, example)
+    weights = acting_weights(apply, params, example)
     needed = 3 * x.dtype.itemsize * sum(layer.fan_in**2 for layer in layers)
     widest = max((layer.fan_in for layer in layers), default=0)
     what = f"outer products of layers with {widest} inputs and fewer"
@@ -94,11 +91,7 @@ def layer_gradients(
     ]
 
 
-def last_layer_inputs(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Shaped[Array | np.ndarray, "n ..."],
-) -> Float[Array, "n k"]:
+def last_layer_inputs(apply: Apply, params: Params, x: Examples) -> Float[Array, "n k"]:
     """Returns the last dense layer's inputs: the features, flattened over positions.
 
     Raises:
@@ -107,11 +100,7 @@ def last_layer_inputs(
     return _layer_inputs(apply, params, x, lambda seen: list(seen.values())[-1])
 
 
-def layer_inputs(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Shaped[Array | np.ndarray, "n ..."],
-) -> dict[str, Float[Array, "n k"]]:
+def layer_inputs(apply: Apply, params: Params, x: Examples) -> dict[str, Float[Array, "n k"]]:
     """Returns the inputs of each dense layer, flattened over positions, by its weight's name.
 
     The activations of a network of any library. A layer that is used again is "name (2)".
@@ -124,13 +113,10 @@ def layer_inputs(
 
 @jax.default_matmul_precision("highest")
 def _layer_inputs(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Shaped[Array | np.ndarray, "n ..."],
-    keep: Callable[[dict[str, Array]], Any],
+    apply: Apply, params: Params, x: Examples, keep: Callable[[dict[str, Array]], Any]
 ) -> Any:
     params, x, _ = arguments.checked(apply, params, x)
-    program, _ = trace(apply, params, x.shape[1:], x.dtype)
+    program, _ = trace(apply, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
     names = leaf_names(params)
 
     def of_one(example: Array) -> Any:

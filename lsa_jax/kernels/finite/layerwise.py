@@ -22,9 +22,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
 from lsa_jax import backend, costs
+from lsa_jax.kernels.finite.arguments import Apply, Examples, Params
 from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.infinite import tiles as _tiles
 from lsa_jax.kernels.matrices.staged import Stages
@@ -64,12 +65,7 @@ _SMALLEST_BLOCK = 100
 
 
 class Pieces(NamedTuple):
-    """A matrix that is computed some columns at a time, and never held as a whole.
-
-    Attributes:
-        count: how many pieces.
-        piece: `index -> [n, columns]`.
-    """
+    """A matrix in so many pieces, `index -> [n, columns]`, never held as a whole."""
 
     count: int
     piece: Callable[[Array], Float[Array, "n _"]]
@@ -90,12 +86,7 @@ class Factors(NamedTuple):
 
 
 def layerwise_ntk(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x1: Shaped[Array | np.ndarray, "n1 ..."],
-    x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
-    *,
-    full: bool = False,
+    apply: Apply, params: Params, x1: Examples, x2: Examples | None = None, *, full: bool = False
 ) -> Float[Array, "n1 n2"] | Float[Array, "n1 n2 c c"]:
     """Computes the NTK of a network layer by layer; see `empirical_ntk` for the arguments.
 
@@ -109,21 +100,17 @@ def layerwise_ntk(
 
 
 def layerwise_stages(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    example: jax.ShapeDtypeStruct,
-    *,
-    full: bool = False,
+    apply: Apply, params: Params, example: jax.ShapeDtypeStruct, *, full: bool = False
 ) -> Stages:
     """Returns the two stages of `layerwise_ntk`: derivatives of examples, and their products.
 
     The second, of one side only, is the kernel of all pairs on it.
     """
-    layers, c = dense_layers(apply, params, example.shape, example.dtype)
+    layers, c = dense_layers(apply, params, example)
     by_grams = [d for d in layers if _is_cheaper_by_grams(d, c * c if full else c)]
     kept = [d for d in layers if d in by_grams or is_smaller_in_two(d, c)]
 
-    def prepare(x: Shaped[Array | np.ndarray, "n ..."]) -> Factors:
+    def prepare(x: Examples) -> Factors:
         of_one = factors_of_one(apply, params, layers, kept, x, by_output=full)
         return lax.map(of_one, x, batch_size=examples_at_once(apply, params, x, c))
 
@@ -134,7 +121,11 @@ def layerwise_stages(
             parts.append(_from_pairs(pairs, full=full))
         jacobians = [_matrices(f, [d not in by_grams for d in kept], full=full) for f in operands]
         if jacobians[0]:
-            parts.append(_from_jacobians(jacobians, c if full else None))
+            # Of rows alone, products of these with themselves.
+            found = sum_of_grams(*jacobians) if len(operands) == 1 else sum_of_products(*jacobians)
+            if full:
+                found = found.reshape(len(found) // c, c, -1, c).transpose(0, 2, 1, 3)
+            parts.append(found)
         kernel = sum(parts)
         return kernel if full else kernel / c
 
@@ -142,12 +133,7 @@ def layerwise_stages(
 
 
 def examples_at_once(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Any],
-    x: Shaped[Array | np.ndarray, "n ..."],
-    outputs: int,
-    *,
-    on_cpu: int = _BATCH_ON_CPU,
+    apply: Apply, params: PyTree[Any], x: Examples, outputs: int, *, on_cpu: int = _BATCH_ON_CPU
 ) -> int:
     """Returns how many examples are differentiated at a time, in each of the outputs."""
     if backend.is_cpu():
@@ -165,15 +151,10 @@ def examples_at_once(
 
 
 def layerwise_cost(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Any],
-    example_shape: tuple[int, ...],
-    dtype: Any,
-    *,
-    full: bool,
+    apply: Apply, params: PyTree[Any], example: jax.ShapeDtypeStruct, *, full: bool
 ) -> int:
     """Returns how many multiplications one pair of examples takes."""
-    layers, c = dense_layers(apply, params, example_shape, dtype)
+    layers, c = dense_layers(apply, params, example)
     pairs_of_outputs = c * c if full else c
     costs = [leaf.size * pairs_of_outputs for leaf in jax.tree.leaves(params)]
     for layer in layers:
@@ -203,25 +184,20 @@ def others(leaves: Sequence[Any], layers: Sequence[DenseLayer]) -> list[Any]:
 
 
 def factors_of_one(
-    apply: Callable,
+    apply: Apply,
     params: PyTree[Array | np.ndarray],
     layers: Sequence[DenseLayer],
     kept: Sequence[DenseLayer],
-    x: Shaped[Array | np.ndarray, "n ..."],
+    x: Examples,
     *,
     by_output: bool,
 ) -> Callable[[Array], Factors]:
-    """Returns a function that runs an example forward once, and backward once for each output.
+    """Returns a function that runs an example forward once, and backward once an output.
 
-    Args:
-        apply: the network.
-        params: its parameters.
-        layers: all its dense layers.
-        kept: layers kept as inputs and cotangents.
-        x: examples of the same shape.
-        by_output: whether outputs have an axis of their own in Jacobians, which takes a copy.
+    Of all dense layers, those `kept` stay inputs and cotangents. If `by_output`, outputs have an
+    axis of their own in Jacobians, which takes a copy.
     """
-    program, c = trace(apply, params, x.shape[1:], x.dtype)
+    program, c = trace(apply, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
     leaves = jax.tree.leaves(params)
     order = {layer.leaf: i for i, layer in enumerate(layers)}
     rest_of = others(range(len(leaves)), layers)
@@ -298,43 +274,26 @@ def _in_pieces(inputs: Array, cotangents: Array, *, full: bool) -> Pieces:
     return Pieces(inputs.shape[2] // width, piece)
 
 
-def _from_jacobians(operands: Sequence[Sequence[Array | Pieces]], outputs: int | None) -> Array:
-    """Sums the Jacobians' parts of the kernel: one product of two matrices for each.
-
-    Operands are those of the rows, and of the columns where these differ. Each example has a row
-    for each of its `outputs`; None for one row, of all outputs.
-    """
-    kernel = sum_of_grams(*operands) if len(operands) == 1 else sum_of_products(*operands)
-    if outputs is None:
-        return kernel
-    return kernel.reshape(len(kernel) // outputs, outputs, -1, outputs).transpose(0, 2, 1, 3)
-
-
 def _from_pairs(operands: Sequence[Sequence[tuple[Array, Array]]], *, full: bool) -> Array:
     """Sums dense layers' parts of the kernel, tile by tile: each has several numbers a pair.
 
     Operands are inputs and cotangents of the rows, and of the columns where these differ.
     """
-    side = _SIDE.get(backend.platform(), _SIDE_ELSEWHERE)
-    shape = tuple(len(some[0][0]) for some in (operands[0], operands[-1]))
-    tiles = (
-        _in_tiles(some, _tiles.even_share(n, side))
-        for some, n in zip((operands[0], operands[-1]), shape, strict=True)
-    )
+    most, sides = _SIDE.get(backend.platform(), _SIDE_ELSEWHERE), (operands[0], operands[-1])
+    shape = tuple(len(some[0][0]) for some in sides)
+
+    def in_tiles(array: Array) -> Array:
+        """Splits the examples into tiles, filled up with zeros."""
+        side = _tiles.even_share(len(array), most)
+        array = jnp.pad(array, [(0, -len(array) % side)] + [(0, 0)] * (array.ndim - 1))
+        return array.reshape(len(array) // side, side, *array.shape[1:])
+
     return _tiles.all_pairs(
-        functools.partial(_contract, full), *tiles, shape, symmetric=len(operands) == 1
+        functools.partial(_contract, full),
+        *(jax.tree.map(in_tiles, some) for some in sides),
+        shape,
+        symmetric=len(operands) == 1,
     )
-
-
-def _in_tiles(arrays: PyTree[Array], size: int) -> PyTree[Array]:
-    """Splits the examples into tiles, filled up with zeros."""
-
-    def split(array: Array) -> Array:
-        n = len(array)
-        array = jnp.pad(array, [(0, -n % size)] + [(0, 0)] * (array.ndim - 1))
-        return array.reshape(len(array) // size, size, *array.shape[1:])
-
-    return jax.tree.map(split, arrays)
 
 
 def _contract(

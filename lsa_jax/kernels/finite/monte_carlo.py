@@ -7,11 +7,11 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Key
 
 from lsa_jax import arrays, costs
 from lsa_jax.checks import integer, number, one_of, require
-from lsa_jax.kernels.finite.arguments import count_outputs, pair_seen
+from lsa_jax.kernels.finite.arguments import Apply, Examples, count_outputs, pair_seen
 from lsa_jax.kernels.finite.ntk import empirical_ntk
 from lsa_jax.kernels.matrices import memory
 
@@ -35,9 +35,9 @@ class MonteCarlo(NamedTuple):
 def monte_carlo_kernel(
     key: Key[Array, ""],
     init: Callable[[Array], Any],
-    apply: Callable[[Any, Array], Array],
-    x1: Shaped[Array | np.ndarray, "n1 ..."],
-    x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
+    apply: Apply,
+    x1: Examples,
+    x2: Examples | None = None,
     *,
     get: Literal["ntk", "nngp"] = "ntk",
     tolerance: float = 0.02,
@@ -88,20 +88,15 @@ def monte_carlo_kernel(
     def draw_some(numbers: Array) -> Array:
         return jax.lax.map(draw, numbers)
 
-    _check_fits(draw_some, min_draws, len(x1) * len(x1 if x2 is None else x2))
-    return _averaged(jax.jit(draw_some), tolerance, min_draws, max_draws)
-
-
-def _check_fits(draw_some: Callable[[Array], Array], count: int, pairs: int) -> None:
-    """Raises InputError where so many draws at a time do not fit the memory."""
-    numbers = jax.ShapeDtypeStruct((count,), jnp.int32)
+    pairs, some = len(x1) * len(x1 if x2 is None else x2), jnp.arange(min_draws)
     memory.check_fits_device(
-        f"drawing {count} kernels of {pairs} pairs at a time",
+        f"drawing {min_draws} kernels of {pairs} pairs at a time",
         math.inf,
         # On the host also the draws in float64, their mean, their squares and the error.
-        lambda: costs.bytes_one_by_one(draw_some, numbers) + 8 * (count + 3) * pairs,
+        lambda: costs.bytes_one_by_one(draw_some, some) + 8 * (min_draws + 3) * pairs,
         "fewer examples, or fewer min_draws",
     )
+    return _averaged(jax.jit(draw_some), tolerance, min_draws, max_draws)
 
 
 def _averaged(

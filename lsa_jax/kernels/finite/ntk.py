@@ -22,14 +22,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
 from lsa_jax import arrays, costs
 from lsa_jax._neural_tangents import empirical_ntk_fn
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import layerwise
-from lsa_jax.kernels.finite.arguments import count_outputs, floating_leaf, pair_seen
+from lsa_jax.kernels.finite.arguments import (
+    Apply,
+    Examples,
+    Params,
+    count_outputs,
+    floating_leaf,
+    pair_seen,
+)
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
@@ -52,12 +59,7 @@ _LEAVE_OUT = "cast them, or leave them out by selected="
 
 
 def _by_jacobians(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Array | np.ndarray],
-    x1: Array,
-    x2: Array | None,
-    *,
-    full: bool,
+    apply: Apply, params: Params, x1: Array, x2: Array | None, *, full: bool
 ) -> Array:
     """Computes the NTK from both Jacobians (Novak et al., section 3.2)."""
 
@@ -75,12 +77,7 @@ def _by_jacobians(
 
 
 def _by_vector_products(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Array | np.ndarray],
-    x1: Array,
-    x2: Array | None,
-    *,
-    full: bool,
+    apply: Apply, params: Params, x1: Array, x2: Array | None, *, full: bool
 ) -> Array:
     """Computes the NTK column by column (Novak et al., section 3.3).
 
@@ -103,12 +100,7 @@ def _by_vector_products(
 
 
 def _by_neural_tangents(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Array | np.ndarray],
-    x1: Array,
-    x2: Array | None,
-    *,
-    full: bool,
+    apply: Apply, params: Params, x1: Array, x2: Array | None, *, full: bool
 ) -> Array:
     """Computes the NTK by neural-tangents, which has to be installed."""
     axes = () if full else (-1,)
@@ -126,10 +118,10 @@ _METHODS = ("auto", *_NTKS)
 
 @jax.default_matmul_precision("highest")
 def empirical_ntk(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x1: Shaped[Array | np.ndarray, "n1 ..."],
-    x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
+    apply: Apply,
+    params: Params,
+    x1: Examples,
+    x2: Examples | None = None,
     *,
     full: bool = False,
     diagonal: bool = False,
@@ -175,21 +167,29 @@ def empirical_ntk(
         )
     apply = _hashable(apply)
     network, chosen, rest = _select(apply, params, selected)
-    params = network.whole(chosen, rest)
-    x1, x2 = pair_seen(apply, params, x1, x2)
-    outputs = count_outputs(apply, params, x1, "x1")
-    some = network.given(rest)
+    whole, some = network.whole(chosen, rest), network.given(rest)
+    x1, x2 = pair_seen(apply, whole, x1, x2)
+    outputs = count_outputs(apply, whole, x1, "x1")
     if not len(x1) or (x2 is not None and not len(x2)):
         method = "jacobian"  # the layers' tiles hold one example or more
     if method == "auto":
         example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
-        method = _cheapest(apply, params, some, chosen, example, full=full)
+        method = _cheapest(network, chosen, rest, example, full=full)
     if diagonal:
         batch = layerwise.examples_at_once(some, chosen, x1, outputs, on_cpu=2 * _DIAGONAL_BATCH)
         pairs = max(1, batch // 2)  # both are in a batch
         return _program(network, method, full, pairs)(chosen, x1, x1 if x2 is None else x2, rest)
     ntk = functools.partial(_program(network, method, full, None), rest=rest)
-    _check_fits(ntk, chosen, x1, x2, outputs)
+    # Every number of a pair, each as large as all parameters and inputs: no need to look closer.
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    numbers = sum(leaf.size for leaf in chosen) + x1[:1].size
+    memory.check_pairs_fit(
+        (x1, x2),
+        8 * (n1 * n2 * outputs**2 + (n1 + n2) * outputs) * numbers,
+        lambda: _OVERHEAD * costs.bytes_one_by_one(ntk, chosen, x1, x2),
+        "`finite_kernel`",
+        chosen,
+    )
     return ntk(chosen, x1, x2)
 
 
@@ -217,11 +217,7 @@ def _program(
 
 
 def finite_kernel(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    *,
-    selected: PyTree[bool] = True,
-    method: Method = "auto",
+    apply: Apply, params: Params, *, selected: PyTree[bool] = True, method: Method = "auto"
 ) -> StagedKernel:
     """Returns the tangent kernel of a finite network as a function of inputs alone.
 
@@ -243,11 +239,7 @@ def finite_kernel(
     _select(apply, params, selected)  # refuses parameters before the first call
 
     def kernel(
-        x1: Shaped[Array | np.ndarray, "n1 ..."],
-        x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
-        *,
-        full: bool = False,
-        diagonal: bool = False,
+        x1: Examples, x2: Examples | None = None, *, full: bool = False, diagonal: bool = False
     ) -> Array:
         settings = {"selected": selected, "method": method}
         return empirical_ntk(apply, params, x1, x2, full=full, diagonal=diagonal, **settings)
@@ -259,13 +251,11 @@ def finite_kernel(
         if full or diagonal:
             return None
         network, chosen, rest = _select(apply, params, selected)
-        whole = network.whole(chosen, rest)
         one = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
-        count_outputs(apply, whole, one, "x1")
+        count_outputs(apply, network.whole(chosen, rest), one, "x1")
         taken = method
         if method == "auto":
-            some = network.given(rest)
-            taken = _cheapest(apply, whole, some, chosen, example, full=False)
+            taken = _cheapest(network, chosen, rest, example, full=False)
         return _stages(network, taken, example)._replace(given=(chosen, rest))
 
     return StagedKernel(kernel, stages)
@@ -290,32 +280,7 @@ def _stages(network: "_Selected", method: str, example: jax.ShapeDtypeStruct) ->
     return Stages(*map(jax.default_matmul_precision("highest"), (prepare, between)))
 
 
-def _check_fits(
-    ntk: Callable[[_Leaves, Array, Array | None], Array],
-    params: _Leaves,
-    x1: Array | np.ndarray,
-    x2: Array | np.ndarray | None,
-    outputs: int,
-) -> None:
-    """Raises InputError where computing all pairs at once does not fit the memory.
-
-    Not within `jax.jit`, whose caller can read the compiled program's memory.
-    """
-    sides = [x1] if x2 is None else [x1, x2]
-    if any(isinstance(array, jax.core.Tracer) for array in (*params, *sides)):
-        return
-    # Every number of a pair, each as large as all parameters and inputs: no need to look closer.
-    pairs = len(sides[0]) * len(sides[-1]) * outputs**2 + sum(map(len, sides)) * outputs
-    numbers = sum(leaf.size for leaf in params) + x1[:1].size
-    memory.check_fits_device(
-        f"the kernel of all examples of {' and '.join(str(x.shape) for x in sides)} at once",
-        8 * pairs * numbers,
-        lambda: _OVERHEAD * costs.bytes_one_by_one(ntk, params, x1, x2),
-        "fewer examples at a time, or `finite_kernel` in `kernels.gram`, which goes by tiles",
-    )
-
-
-def _hashable(apply: Callable[[Any, Array], Array]) -> Callable[[Any, Array], Array]:
+def _hashable(apply: Apply) -> Apply:
     try:
         hash(apply)
     except TypeError:  # a new one for each call: then its program is not found again
@@ -324,24 +289,18 @@ def _hashable(apply: Callable[[Any, Array], Array]) -> Callable[[Any, Array], Ar
 
 
 class _Selected(NamedTuple):
-    """A network whose parameters are in two parts: those differentiated, and the rest.
+    """A network whose parameters are in two parts: the leaves of these choices, and the rest."""
 
-    Attributes:
-        apply: `(params, x) -> outputs`.
-        structure: of its parameters.
-        choices: which of their leaves are differentiated in.
-    """
-
-    apply: Callable[[Any, Array], Array]
+    apply: Apply
     structure: Any
     choices: tuple[bool, ...]
 
-    def whole(self, chosen: _Leaves, rest: _Leaves) -> PyTree[Array | np.ndarray]:
+    def whole(self, chosen: _Leaves, rest: _Leaves) -> Params:
         """Returns the tree of all parameters."""
         parts = {True: iter(chosen), False: iter(rest)}
         return jax.tree.unflatten(self.structure, [next(parts[choice]) for choice in self.choices])
 
-    def given(self, rest: _Leaves) -> Callable[[_Leaves, Array], Array]:
+    def given(self, rest: _Leaves) -> Apply:
         """Returns the network as a function of the parameters that are differentiated in."""
 
         def restricted(chosen: _Leaves, x: Array) -> Array:
@@ -353,7 +312,7 @@ class _Selected(NamedTuple):
 
 
 def _select(
-    apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], selected: PyTree[bool]
+    apply: Apply, params: PyTree[Array | np.ndarray], selected: PyTree[bool]
 ) -> tuple[_Selected, _Leaves, _Leaves]:
     """Returns the network of the selected parameters, these, and the others."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(params)
@@ -376,15 +335,10 @@ def _select(
 
 
 def _cheapest(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Array | np.ndarray],
-    some: Callable[[list[Array], Array], Array],
-    chosen: list[Array | np.ndarray],
-    example: jax.ShapeDtypeStruct,
-    *,
-    full: bool,
+    network: _Selected, chosen: _Leaves, rest: _Leaves, example: jax.ShapeDtypeStruct, *, full: bool
 ) -> str:
     """Returns the method that takes the fewest operations for a pair of examples."""
+    apply, params = network.apply, network.whole(chosen, rest)
     forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
     alone = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     c = jax.eval_shape(apply, forms, alone).shape[1]
@@ -394,7 +348,6 @@ def _cheapest(
             f"JAX_PLATFORMS is {jax.config.jax_platforms!r}, and operations are counted on a CPU; "
             f'accepted: it and "cpu" after a comma, or a method ({", ".join(_METHODS[1:])})'
         )
-    forward = flops / 2
-    by_layers = layerwise.layerwise_cost(some, chosen, example.shape, example.dtype, full=full)
+    by_layers = layerwise.layerwise_cost(network.given(rest), chosen, example, full=full)
     # Without dense layers worth it, layerwise is Jacobian contraction.
-    return "vector_products" if _PASSES * c * forward < by_layers else "layerwise"
+    return "vector_products" if _PASSES * c * (flops / 2) < by_layers else "layerwise"

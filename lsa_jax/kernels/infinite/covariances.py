@@ -19,7 +19,8 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lsa_jax.kernels.infinite import dual_activations
+from lsa_jax.kernels.infinite import correlations
+from lsa_jax.kernels.infinite.correlations import exact_above, inverse_of, root
 from lsa_jax.kernels.infinite.directions import Directions, gaps
 from lsa_jax.kernels.infinite.layouts import (
     EQUAL_POSITIONS,
@@ -34,8 +35,6 @@ from lsa_jax.kernels.infinite.pointwise import (
     Nonlinearity,
     Pointwise,
     Scale,
-    inverse_of,
-    root,
 )
 from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, Pool, Step, Sum
 
@@ -160,7 +159,7 @@ def _gaps(
     """Divides distances by deviations in the same units, less the part of different deviations."""
     apart = distance - (one - other) ** 2 / 2
     # Parallel features with other units differ by rounding alone, which is no gap.
-    apart = dual_activations.exact_above(apart, tolerance * distance)
+    apart = exact_above(apart, tolerance * distance)
     return apart * (inverse1 * inverse2)
 
 
@@ -170,10 +169,7 @@ def _distances(gap: Array, one: Array, other: Array) -> Array:
 
 
 def first_covariances(
-    steps: Sequence[Step],
-    get: str,
-    directions: tuple[Directions, Directions],
-    norms: Sides,
+    steps: Sequence[Step], get: str, directions: tuple[Directions, Directions], norms: Sides
 ) -> Covariances:
     """Returns the covariances after the first affine step."""
     layout = first_layout(steps, directions[0].vectors)
@@ -414,12 +410,12 @@ def _nonlinear(
             side2,
         )
         if form == "covariance":
-            cosine = dual_activations.cosine(nngp, scale1.inverse, scale2.inverse, tolerance)
+            cosine = correlations.cosine(nngp, scale1.inverse, scale2.inverse, tolerance)
         else:
             if form == "distance":
                 inverses = inverse_of(before1), inverse_of(before2)
                 nngp = _gaps(nngp, before1, before2, *inverses, tolerance)
-            cosine = dual_activations.cosine_of_gap(nngp, tolerance)
+            cosine = correlations.cosine_of_gap(nngp, tolerance)
         if own is not None:
             ntk = _with_own(ntk, own, cosine.value * (scale1.std * scale2.std))
         values, slopes = step.duals(cosine, scale1.std, scale2.std)

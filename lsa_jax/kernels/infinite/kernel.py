@@ -2,7 +2,6 @@
 
 import functools
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -13,9 +12,9 @@ from jaxtyping import Array, Float
 
 from lsa_jax import arrays, costs
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite import neural_tangents, recursion
 from lsa_jax.kernels.infinite.network_shape import is_supported
-from lsa_jax.kernels.infinite.steps import Step, serial
+from lsa_jax.kernels.infinite.steps import Step
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
@@ -25,9 +24,8 @@ _METHODS = ("auto", "recursion", "neural_tangents")
 class InfiniteKernel(StagedKernel):
     """The kernel of a network whose layers are infinitely wide.
 
-    Attributes:
-        steps: the network; none where neural-tangents alone has it.
-        transform: multiplies the first layer's patches; None for none.
+    Its steps are () where neural-tangents alone has it; a transform multiplies the first layer's
+    patches.
     """
 
     def __init__(
@@ -120,19 +118,7 @@ class InfiniteKernel(StagedKernel):
         return InfiniteKernel(kernel, stages, self.steps, transform)
 
 
-def infinite_kernel(kernel_fn: Callable) -> InfiniteKernel:
-    """Turns the kernel function of a neural-tangents network into one of inputs alone.
-
-    Args:
-        kernel_fn: third member of a neural-tangents stax network that ends in outputs [n, c].
-
-    Returns:
-        A kernel as `Model.kernel` is, evaluated by neural-tangents.
-    """
-    return _infinite_kernel(kernel_fn, ())
-
-
-def infinite_of(network: Any) -> StagedKernel:
+def infinite_of(network: Any) -> InfiniteKernel:
     """Returns the kernel of a neural-tangents network, for `gram` and the solvers.
 
         k = kernels.gram(kernels.infinite_of(stax.serial(...)), x_train)
@@ -154,7 +140,7 @@ def infinite_of(network: Any) -> StagedKernel:
         raise InputError(
             f"network is {network!r}; accepted: (init, apply, kernel_fn), as stax.serial returns"
         )
-    return infinite_kernel(network[2])
+    return _infinite_kernel(network[2], ())
 
 
 def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
@@ -178,12 +164,8 @@ def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
         It raises InputError if an argument is not accepted, or all pairs at once do not fit the
         memory; `kernels.gram` goes by tiles.
     """
-    their_network = functools.cache(lambda: serial(steps))  # imports neural-tangents
-
-    def kernel_fn(x1: Array | np.ndarray, x2: Array | np.ndarray | None, get: str) -> Array:
-        return their_network()[2](x1, x2, get)
-
-    return _infinite_kernel(kernel_fn, tuple(steps))
+    their_kernel = functools.cache(lambda: neural_tangents.serial(steps)[2])  # an import of seconds
+    return _infinite_kernel(lambda *inputs: their_kernel()(*inputs), tuple(steps))
 
 
 def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKernel:
@@ -198,6 +180,7 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
         if method not in _METHODS:
             raise InputError(f"method is {method!r}; accepted: {', '.join(_METHODS)}")
         x1, x2 = arrays.input_pair(x1, x2, whole=False)
+        refusal = None
         if method != "neural_tangents":
             refusal = _why_not(steps, *(x for x in (x1, x2) if x is not None))
             if refusal is None:
@@ -207,11 +190,9 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
                 raise InputError(
                     f"method is 'recursion', and {refusal}; accepted here: neural_tangents, auto"
                 )
-        else:
-            refusal = None
         if (none := _of_no_examples(x1, x2)) is not None:
             return none
-        by_theirs = functools.partial(_by_neural_tangents, kernel_fn, get=get, why=refusal)
+        by_theirs = functools.partial(neural_tangents.evaluate, kernel_fn, get=get, why=refusal)
         _check_fits(by_theirs, x1, x2)
         values = by_theirs(x1, x2)
         if values.shape != (len(x1), len(x1 if x2 is None else x2)):
@@ -243,41 +224,12 @@ def _check_fits(
     x2: Array | np.ndarray | None,
 ) -> None:
     """Raises InputError where all pairs at once do not fit the memory, outside of `jax.jit`."""
-    sides = [x1] if x2 is None else [x1, x2]
-    if any(isinstance(x, jax.core.Tracer) for x in sides):
-        return
+    columns = x1 if x2 is None else x2
     # Covariances of all pairs of places of all pairs of examples, several times.
-    places = math.prod(x1.shape[1:-1])
-    memory.check_fits_device(
-        f"the kernel of all examples of {' and '.join(str(x.shape) for x in sides)} at once",
-        50 * len(sides[0]) * len(sides[-1]) * places**2 + 1000 * sum(x.nbytes for x in sides),
-        lambda: costs.bytes_one_by_one(kernel, x1, x2),
-        "fewer examples at a time, or the kernel in `kernels.gram`, which goes by tiles",
-    )
-
-
-@jax.default_matmul_precision("highest")
-def _by_neural_tangents(
-    kernel_fn: Callable,
-    x1: Array | np.ndarray,
-    x2: Array | np.ndarray | None,
-    get: str,
-    why: str | None,
-) -> Array:
-    """Computes the kernel by neural-tangents; `why` is the reason, if not the user's choice."""
-    with warnings.catch_warnings():
-        # models.Residual sees to the independence that this warning asks for.
-        warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
-        try:
-            return kernel_fn(x1, x2, get)
-        except InputError as error:  # it is not installed
-            raise InputError(f"{why}; {error}") if why else error from None
-        except (NotImplementedError, ValueError) as error:
-            first = str(error).splitlines()[0]
-            raise InputError(
-                f"neural-tangents has no kernel of these layers: {first}; accepted: layers and "
-                f"inputs {x1.shape} that it has one of"
-            ) from error
+    pairs = len(x1) * len(columns) * math.prod(x1.shape[1:-1]) ** 2
+    both = x1.nbytes + (0 if x2 is None else x2.nbytes)
+    needed = functools.partial(costs.bytes_one_by_one, kernel, x1, x2)
+    memory.check_pairs_fit((x1, x2), 50 * pairs + 1000 * both, needed, "the kernel")
 
 
 def _why_not(

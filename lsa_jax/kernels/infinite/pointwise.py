@@ -3,15 +3,23 @@
 import abc
 import math
 from dataclasses import dataclass
+from math import pi
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels.infinite import dual_activations, quadrature
-from lsa_jax.kernels.infinite.dual_activations import Cosine
+from lsa_jax.kernels.infinite import quadrature
+from lsa_jax.kernels.infinite.correlations import (
+    Cosine,
+    angle_lost,
+    arc_cosine,
+    arcsin,
+    exact_above,
+    inverse_of,
+    root,
+)
 from lsa_jax.kernels.infinite.steps import Step
 
 
@@ -34,17 +42,15 @@ class Scale(NamedTuple):
 class Nearby(NamedTuple):
     """How a nonlinearity maps nearly equal numbers.
 
-    Attributes:
-        slope: square root of E[phi'(z)^2].
-        turn: the angle by which phi turns, as a function of a standard normal number, where the
-            logarithm of the deviation grows by 1.
+    `slope` is the square root of E[phi'(z)^2]; `turn` the angle by which phi turns, as a function
+    of a standard normal number, where the logarithm of the deviation grows by 1.
     """
 
     slope: Float[Array, "..."]
     turn: Float[Array, "..."]
 
 
-class Pointwise(Step):
+class Pointwise(Step, abc.ABC):
     """A step that acts on each position alone, by standard deviations of both examples there."""
 
     def scale(self, variance: Array) -> Scale:
@@ -55,16 +61,6 @@ class Pointwise(Step):
     @abc.abstractmethod
     def variance(self, variance: Array) -> Array:
         """Returns the variance after the step from that before it."""
-
-
-def root(x: Array) -> Array:
-    """Returns the square root; 0, with a derivative of 0, of numbers not above 0."""
-    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1)), 0)
-
-
-def inverse_of(x: Array) -> Array:
-    """Returns one over numbers above 0, and 0 of others."""
-    return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)
 
 
 class Nonlinearity(Pointwise):
@@ -116,7 +112,7 @@ class Nonlinearity(Pointwise):
         near = self.lost(cosine, scale1, scale2, slopes) * inverse + turned
         is_near = (found < self._FEW_LOST) & (apart < self._FEW_APART) & (cosine.value >= 0)
         few = 6 * float(jnp.finfo(found.dtype).eps)
-        exact = jnp.where(is_near, near, dual_activations.exact_above(found, few))
+        exact = jnp.where(is_near, near, exact_above(found, few))
         # The derivative is that of the duals.
         return found + lax.stop_gradient(exact - found)
 
@@ -132,33 +128,52 @@ class Nonlinearity(Pointwise):
 
 @dataclass(frozen=True)
 class Relu(Nonlinearity):
-    """positive_slope x where x > 0, negative_slope x elsewhere."""
+    """positive_slope x where x > 0, negative_slope x elsewhere.
+
+    With the slopes a and b it is a x + (b - a) relu(x), where E[x relu(x')] = E[x x'] / 2.
+    """
 
     negative_slope: float = 0.0
     positive_slope: float = 1.0
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        """The products of the slopes, and of their difference with itself."""
+        a, b = self.negative_slope, self.positive_slope
+        return a * b, (b - a) ** 2
 
     def variance(self, variance: Array) -> Array:
         """Returns the mean over both halves."""
         return (self.positive_slope**2 + self.negative_slope**2) / 2 * variance
 
     def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
-        """Returns the arc-cosine kernels of orders 1 and 0."""
-        values, derivatives = dual_activations.relu(
-            cosine, self.negative_slope, self.positive_slope
-        )
-        return values * (std1 * std2), derivatives
+        """Returns the arc-cosine kernels of orders 1 and 0.
+
+        At gap 0 the derivative of the second is infinite; 0 is used.
+
+        Source: Cho and Saul (2009), Kernel methods for deep learning.
+        """
+        positive = cosine.value >= 0
+        bent, angle = arc_cosine(cosine)
+        values = bent + jnp.where(positive, cosine.value / 2, 0)
+        slopes = jnp.where(positive, 1 / 2 - angle, angle)
+        if (self.negative_slope, self.positive_slope) != (0, 1):
+            both, rest = self._shares
+            values, slopes = both * cosine.value + rest * values, both + rest * slopes
+        return values * (std1 * std2), slopes
 
     def scale(self, variance: Array) -> Scale:
         """Returns the deviations."""
         return Pointwise.scale(self, variance)
 
     def gap(self, cosine: Cosine, scale1: Scale, scale2: Scale) -> Array:
-        """Returns it by a formula for small gaps and large ones."""
-        return dual_activations.relu_gap(cosine, self.negative_slope, self.positive_slope)
-
-    def stax(self) -> Any:
-        """Returns the ReLU of both slopes."""
-        return stax.ABRelu(self.negative_slope, self.positive_slope)
+        """Returns it without cancellation of small ones."""
+        both, rest = self._shares
+        variance = both + rest / 2
+        bent = rest / variance * arc_cosine(cosine)[0]
+        # Of cosines below 0, from the gap to -1: the absolute value makes it the gap to 1.
+        below = 1 + both / variance - both / variance * cosine.gap if both else 1.0
+        return jnp.where(cosine.value >= 0, cosine.gap, below) - bent
 
 
 @dataclass(frozen=True)
@@ -169,19 +184,36 @@ class Erf(Nonlinearity):
 
     def variance(self, variance: Array) -> Array:
         """Returns E[erf(z)^2]."""
-        return dual_activations.erf_variance(variance)
+        share = 1 / (1 + 2 * variance)
+        return 2 / pi * arcsin(2 * variance * share, (1 + 4 * variance) * share**2)
 
     def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
-        """Returns the arc-sine kernel and its derivative."""
-        return dual_activations.erf(cosine, std1, std2)
+        """Returns 2/pi arcsin(y) and 4/pi / sqrt(c).
+
+        With y = 2 K / sqrt(c0), c0 = (1 + 2 s^2)(1 + 2 s'^2) and c = c0 - 4 K^2.
+
+        Source: Williams (1997), Computing with infinite networks, eq. 11.
+        """
+        share1, share2 = 1 / (1 + 2 * std1**2), 1 / (1 + 2 * std2**2)
+        most, complement, _ = self._sines(cosine, std1, std2)
+        angle = arcsin(most * cosine.size, complement)
+        values = 2 / pi * jnp.where(cosine.value >= 0, angle, -angle)
+        return values, 4 / pi * jnp.sqrt(share1 * share2) * lax.rsqrt(complement)
 
     def lost(self, cosine: Cosine, scale1: Scale, scale2: Scale, slopes: Array) -> Array:
         """Returns a difference of angles as one angle."""
-        return dual_activations.erf_lost(cosine, scale1.std, scale2.std)
+        return 2 / pi * angle_lost(cosine, *self._sines(cosine, scale1.std, scale2.std))
 
-    def stax(self) -> Any:
-        """Returns erf."""
-        return stax.Erf()
+    @staticmethod
+    def _sines(cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array, Array]:
+        """Returns y at correlation 1, 1 - y^2 at this one, and that at correlation 1."""
+        share1, share2 = 1 / (1 + 2 * std1**2), 1 / (1 + 2 * std2**2)
+        root1, root2 = std1 * jnp.sqrt(share1), std2 * jnp.sqrt(share2)
+        rest1, rest2 = root1**2, root2**2
+        # 1 - y^2 = c / c0, from the gap: 1 - y^2 itself would cancel for large s.
+        least = share1 * share2 + 2 * (rest1 * share2 + share1 * rest2)
+        complement = least + 4 * rest1 * rest2 * cosine.gap * (1 + cosine.size)
+        return 2 * (root1 * root2), complement, least
 
 
 @dataclass(frozen=True)
@@ -192,19 +224,53 @@ class Gelu(Nonlinearity):
 
     def variance(self, variance: Array) -> Array:
         """Returns E[gelu(z)^2]."""
-        return dual_activations.gelu_variance(variance)
+        std = root(variance)
+        one = jnp.ones_like(std)
+        return self.duals(Cosine(one, one, jnp.zeros_like(std)), std, std)[0]
 
     def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
-        """Returns the kernel of Tsuchida et al. (2021) and its derivative."""
-        return dual_activations.gelu(cosine, std1, std2)
+        """Returns K t + (a a' / (2 pi)) (rho^2 / sqrt(d) + sqrt(d)), and its derivative by K.
+
+        With a = s^2 / (1 + s^2), d = 1 + s^2 + s'^2 + s^2 s'^2 - K^2 and t = P(both of two numbers
+        correlated by K / sqrt((1 + s^2)(1 + s'^2)) are above 0); arranged so that nothing cancels
+        for large s.
+
+        Source: Tsuchida et al. (2021), Avoiding kernel fixed points, for the first.
+        """
+        rest1, rest2, share, roots, least = self._parts(std1, std2)
+        complement = least + share * cosine.gap * (1 + cosine.size)
+        angle = arcsin(cosine.size * roots, complement)
+        both = 1 / 4 + jnp.where(cosine.value >= 0, angle, -angle) / (2 * pi)
+        inverse = lax.rsqrt(complement)  # of sqrt(d / ((1 + s^2) (1 + s'^2)))
+        scale = jnp.sqrt(rest1 * rest2)
+        spread = cosine.value**2 * scale * inverse + complement * inverse / scale
+        values = cosine.value * (std1 * std2) * both + share * spread / (2 * pi)
+        density = cosine.value * roots * inverse / (2 * pi)
+        return values, both + density * (rest1 * rest2 * inverse**2 + rest1 + rest2)
 
     def lost(self, cosine: Cosine, scale1: Scale, scale2: Scale, slopes: Array) -> Array:
-        """Returns its difference term by term."""
-        return dual_activations.gelu_lost(cosine, scale1.std, scale2.std)
+        """Returns the difference of `duals` term by term, each without cancellation."""
+        std1, std2 = scale1.std, scale2.std
+        rest1, rest2, share, roots, least = self._parts(std1, std2)
+        square = cosine.gap * (1 + cosine.size)  # 1 - rho^2
+        complement = least + share * square
+        angle = angle_lost(cosine, roots, complement, least)
+        both = 1 / 4 + arcsin(roots, least) / (2 * pi)
+        lost = std1 * std2 * (both * cosine.gap + cosine.size * angle / (2 * pi))
+        side, less = jnp.sqrt(complement), jnp.sqrt(least)
+        more, scale = share * square / (side + less), jnp.sqrt(rest1 * rest2)
+        spread = scale * (more + less * square) / (side * less) - more / scale
+        return lost + share * spread / (2 * pi)
 
-    def stax(self) -> Any:
-        """Returns GeLU."""
-        return stax.Gelu()
+    @staticmethod
+    def _parts(std1: Array, std2: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Returns 1 / (1 + s^2) and s', a a', and at correlation 1 the sine and 1 - its square."""
+        variance1, variance2 = std1**2, std2**2
+        rest1, rest2 = 1 / (1 + variance1), 1 / (1 + variance2)
+        share1, share2 = variance1 * rest1, variance2 * rest2
+        roots = std1 * jnp.sqrt(rest1) * (std2 * jnp.sqrt(rest2))
+        least = rest1 * rest2 + share1 * rest2 + rest1 * share2
+        return rest1, rest2, share1 * share2, roots, least
 
 
 @dataclass(frozen=True)
@@ -223,19 +289,37 @@ class Sine(Nonlinearity):
         return self.a**2 * (even - odd * jnp.expm1(-2 * self.b**2 * variance))
 
     def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
-        """Returns the duals of random features and their derivatives."""
-        size = abs(self.b)
-        values, slopes = dual_activations.sine(cosine, size * std1, size * std2, self.c)
+        """Returns a^2 (D - S cos(2 c)) / 2 and (a b)^2 (D + S cos(2 c)) / 2.
+
+        D is exp(-b^2 Var(z - z') / 2), and S the same of z + z': characteristic functions (Rahimi
+        and Recht, 2007, theorem 1, for the first).
+        """
+        std1, std2 = abs(self.b) * std1, abs(self.b) * std2
+        difference, total = self._parts(cosine, std1, std2)
+        # D - S, whose terms are nearly equal for small deviations.
+        most = jnp.where(cosine.value >= 0, difference, -total)
+        less = -most * jnp.expm1(-2 * cosine.size * (std1 * std2))
+        values = (less + 2 * math.sin(self.c) ** 2 * total) / 2
+        slopes = (difference + math.cos(2 * self.c) * total) / 2
         return self.a**2 * values, (self.a * self.b) ** 2 * slopes
 
     def lost(self, cosine: Cosine, scale1: Scale, scale2: Scale, slopes: Array) -> Array:
         """Returns a difference of exponential functions as a product."""
-        stds = abs(self.b) * scale1.std, abs(self.b) * scale2.std
-        return self.a**2 * dual_activations.sine_lost(cosine, *stds, self.c)
+        std1, std2 = abs(self.b) * scale1.std, abs(self.b) * scale2.std
+        one = jnp.ones_like(cosine.value)
+        difference, _ = self._parts(Cosine(one, one, one - 1), std1, std2)
+        _, total = self._parts(cosine, std1, std2)
+        lost = jnp.expm1(-cosine.gap * (std1 * std2))
+        return self.a**2 * (-lost * (difference + math.cos(2 * self.c) * total) / 2)
 
-    def stax(self) -> Any:
-        """Returns the sine."""
-        return stax.Sin(self.a, self.b, self.c)
+    @staticmethod
+    def _parts(cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
+        """Returns exp(-Var(z - z') / 2) and exp(-Var(z + z') / 2)."""
+        positive, product = cosine.value >= 0, std1 * std2
+        near = (std1 - std2) ** 2 / 2 + product * cosine.gap
+        far = (std1 + std2) ** 2 / 2 - product * cosine.gap
+        near, far = jnp.where(positive, near, far), jnp.where(positive, far, near)
+        return jnp.exp(-near), jnp.exp(-far)
 
 
 @dataclass(frozen=True)
@@ -256,23 +340,10 @@ class Elementwise(Nonlinearity):
         """Returns its own duals."""
         return self.nonlinearity.duals(cosine.value * (std1 * std2), std1**2, std2**2)
 
-    def stax(self) -> Any:
-        """Returns the kernel that the duals make."""
-        return stax.Elementwise(
-            self.nonlinearity.phi,
-            lambda *moments: self.nonlinearity.duals(*moments)[0],
-            lambda *moments: self.nonlinearity.duals(*moments)[1],
-        )
-
 
 @dataclass(frozen=True)
 class Series(Elementwise):
-    """Any other nonlinearity, by the Hermite series of its function.
-
-    Attributes:
-        nonlinearity: with the method `phi`; compares by value.
-        degree: number of terms.
-    """
+    """Any other nonlinearity, by so many terms of the Hermite series of its function `phi`."""
 
     degree: int
 
@@ -314,19 +385,12 @@ class LayerNorm(Pointwise):
         """Returns about 1."""
         return variance / (variance + self.epsilon)
 
-    def stax(self) -> Any:
-        """Returns the kernel over the standard deviations."""
-        return stax.LayerNorm(eps=self.epsilon)
-
 
 @dataclass(frozen=True)
 class Dropout(Pointwise):
-    """Features that are 0, but for a share that is divided by it.
+    """Features that are 0, but for a share (`keep`) that is divided by it.
 
     Two examples, or one example twice, have masks of their own, so that only variances grow.
-
-    Attributes:
-        keep: the share.
     """
 
     keep: float
@@ -334,7 +398,3 @@ class Dropout(Pointwise):
     def variance(self, variance: Array) -> Array:
         """Returns the variance over masks too."""
         return variance / self.keep
-
-    def stax(self) -> Any:
-        """Returns dropout as in training."""
-        return stax.Dropout(self.keep)

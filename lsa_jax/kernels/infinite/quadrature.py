@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from lsa_jax.checks import Kind, require
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite.dual_activations import Cosine
+from lsa_jax.kernels.infinite.correlations import Cosine
 
 # Terms of the series in one step of its loop.
 _UNROLLED = 8

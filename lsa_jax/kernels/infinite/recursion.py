@@ -51,19 +51,13 @@ def kernel(
     get: Literal["ntk", "nngp"] = "ntk",
     transform: Float[Array | np.ndarray, "k k"] | None = None,
 ) -> Float[Array, "n1 n2"]:
-    """Computes the kernel of the network that the steps describe, in float32.
+    """Computes the kernel of the network that the steps describe, see `kernel_of_steps`.
 
-    How exact it is: see `kernel_of_steps`.
+    `network_shape.is_supported` must hold. Without `x2` it takes about half the time. A transform
+    multiplies the patches of the first layer.
 
     Memory for the patches of both batches, one tile's covariances and the matrix (twice, without
     `x2`). Derivatives with respect to the inputs recompute each tile.
-
-    Args:
-        steps: the network; `network_shape.is_supported` must hold.
-        x1: first inputs.
-        x2: second inputs; None means x1 against itself, for about half the time.
-        get: "ntk" or "nngp".
-        transform: multiplies the patches of the first layer; None leaves them.
     """
     examples1 = examples(steps, x1, transform)
     examples2 = examples1 if x2 is None else examples(steps, x2, transform)

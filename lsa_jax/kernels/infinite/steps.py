@@ -1,11 +1,9 @@
 """The steps that describe a network to its infinite-width kernel.
 
-A layer of `models` is a few of these. Each has the settings of the recursion and the same layer of
-neural-tangents, so that the two evaluations of a kernel read one description.
+A layer of `models` is a few of these. The recursion and neural-tangents' evaluation
+(`neural_tangents`) read this one description.
 """
 
-import abc
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -16,18 +14,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax._neural_tangents import stax
-
 
 @dataclass(frozen=True)
 class Windows:
-    """Where windows lie.
-
-    Attributes:
-        shape: height and width of one.
-        strides: step between them.
-        padding: "VALID", or "SAME" for zeros around the image.
-    """
+    """Height and width of windows, steps between them, and zeros around if "SAME"."""
 
     shape: tuple[int, int]
     strides: tuple[int, int]
@@ -39,12 +29,8 @@ class Windows:
         return math.prod(self.shape)
 
 
-class Step(abc.ABC):
+class Step:
     """One step of a network at infinite width. Equal steps share a compiled program."""
-
-    @abc.abstractmethod
-    def stax(self) -> Any:
-        """Returns the same layer of neural-tangents: (init, apply, kernel)."""
 
 
 @dataclass(frozen=True)
@@ -70,26 +56,10 @@ class Affine(Step):
         """Variance of the biases, a part of every covariance."""
         return 0.0 if self.b_std is None else self.b_std**2
 
-    def stax(self) -> Any:
-        """Returns a dense layer or a convolution."""
-        scales = {"W_std": self.w_std, "b_std": self.b_std}
-        if self.windows is None:
-            return stax.Dense(self.features, **scales, parameterization=self.parameterization)
-        return stax.Conv(
-            self.features,
-            *dataclasses.astuple(self.windows),
-            **scales,
-            parameterization=self.parameterization,
-        )
-
 
 @dataclass(frozen=True)
 class Flatten(Step):
     """All features of an example in a row."""
-
-    def stax(self) -> Any:
-        """Returns the mean of the kernels over positions."""
-        return stax.Flatten()
 
 
 @dataclass(frozen=True)
@@ -98,13 +68,6 @@ class Pool(Step):
 
     windows: Windows | None = None
     total: bool = False
-
-    def stax(self) -> Any:
-        """Returns the mean or the sum of the kernels over pairs of positions."""
-        if self.windows is None:
-            return stax.GlobalSumPool() if self.total else stax.GlobalAvgPool()
-        pool = stax.SumPool if self.total else stax.AvgPool
-        return pool(*dataclasses.astuple(self.windows))
 
 
 @dataclass(frozen=True)
@@ -119,11 +82,6 @@ class Sum(Step):
         """Both paths."""
         return self.branch, self.shortcut
 
-    def stax(self) -> Any:
-        """Returns the sum of the kernels."""
-        paths = stax.parallel(*map(serial, self.paths))
-        return stax.serial(stax.FanOut(2), paths, stax.FanInSum())
-
 
 @dataclass(frozen=True)
 class Concat(Step):
@@ -135,11 +93,6 @@ class Concat(Step):
 
     paths: tuple[tuple[Step, ...], ...]
 
-    def stax(self) -> Any:
-        """Returns the mean of the kernels, weighted by their numbers of features."""
-        paths = stax.parallel(*map(serial, self.paths))
-        return stax.serial(stax.FanOut(len(self.paths)), paths, stax.FanInConcat(-1))
-
 
 @dataclass(frozen=True)
 class NeuralTangents(Step):
@@ -150,15 +103,6 @@ class NeuralTangents(Step):
     """
 
     layer: Any
-
-    def stax(self) -> Any:
-        """Returns the layer."""
-        return self.layer
-
-
-def serial(steps: Sequence[Step]) -> Any:
-    """Returns the network of neural-tangents that the steps describe: (init, apply, kernel)."""
-    return stax.serial(*(step.stax() for step in steps)) if steps else stax.Identity()
 
 
 def positions_after(positions: tuple[int, ...], windows: Windows) -> tuple[int, ...]:
@@ -177,11 +121,8 @@ def shifted(
 ) -> list[Float[Array, "..."]]:
     """Returns, for each offset in a window, the entries of all windows there; zeros around x.
 
-    Args:
-        x: positions first.
-        windows: where they lie.
-        axes: vertical axes of x, then horizontal ones; the window moves along all of one kind
-            together.
+    Positions come first in x. `axes` are the vertical axes of x, then the horizontal ones; the
+    window moves along all of one kind together.
     """
     sizes = [x.shape[same[0]] for same in axes]
     pads = lax.padtype_to_pads(sizes, windows.shape, windows.strides, windows.padding)

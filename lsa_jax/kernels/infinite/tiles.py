@@ -49,18 +49,12 @@ def all_pairs(
     *,
     symmetric: bool | Bool[Array, ""],
 ) -> Float[Array, "n1 n2 ..."]:
-    """Computes a matrix tile by tile.
+    """Computes a matrix tile by tile, by `tile(part1, part2) -> [rows, columns, ...]`.
 
-    Derivatives go through, and recompute each tile to save memory; not where
-    `symmetric` is an array.
-
-    Args:
-        tile: `(part1, part2) -> [rows, columns, ...]`.
-        tiles1: tree of [tiles, ...]; part1 is one of them.
-        tiles2: the same for the columns.
-        shape: rows and columns of the matrix; entries of tiles outside of it are dropped.
-        symmetric: compute only the tiles on and above the diagonal, and mirror them. Axes that
-            follow the first two are mirrored with them. An array leaves it to the running program.
+    Parts are entries of trees of [tiles, ...]; entries outside of the matrix's shape are dropped.
+    `symmetric`, only the tiles on and above the diagonal are computed, and mirrored with all
+    further axes; an array leaves that to the running program. Derivatives go through, and recompute
+    each tile to save memory, but for an array.
     """
     counts = [len(jax.tree.leaves(tiles)[0]) for tiles in (tiles1, tiles2)]
     parts = [jax.tree.map(lambda a: a[0], tiles) for tiles in (tiles1, tiles2)]

@@ -30,7 +30,7 @@ from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices.gram import gram
-from lsa_jax.kernels.solve.regression import fitted_weights
+from lsa_jax.kernels.solve.regression import regress
 from lsa_jax.reporting import files
 
 # Share of an update's time that the kernel matrix takes, about.
@@ -50,22 +50,15 @@ class FeatureMachine(NamedTuple):
     transforms: Float[np.ndarray, "updates_and_first k k"]
 
 
-class _Settings(NamedTuple):
-    """Settings that decide the transforms, with kernel and examples."""
-
-    points: int
-    ridge: float
-    power: float
-
-
 class _Machine(NamedTuple):
-    """The arguments that all updates share."""
+    """The arguments that all updates share: the kernel of a transform, examples and settings."""
 
     kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]]
     x: np.ndarray
     y: np.ndarray
     chosen: np.ndarray
-    settings: _Settings
+    ridge: float
+    power: float
     memory_limit: float | None
 
 
@@ -115,12 +108,17 @@ def recursive_feature_machine(
     """
     x = np.asarray(arrays.inputs("x", x, whole=False, empty=False))
     y, key = np.asarray(arrays.real_array("y", y, "n c")), arrays.random_key("key", key)
-    _check(x, y, updates, points, ridge, power)
+    require("updates", updates, integer(0))
+    require("points", points, integer(1))
+    require("ridge", ridge, number(0))
+    require("power", power, number(0, above=True))
+    if len(x) != len(y):
+        raise InputError(f"x is {x.shape} and y {y.shape}; accepted: (n, ...) and (n, c)")
     size = size or int(np.prod(x.shape[1:]))
-    settings = _Settings(min(points, len(x)), float(ridge), float(power))
     folder = Path(directory) if directory and backend.dry_run() is None else None
-    chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
-    machine = _Machine(kernel_of_transform, x, y, chosen, settings, memory_limit)
+    chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[:points])
+    settings = float(ridge), float(power), memory_limit
+    machine = _Machine(kernel_of_transform, x, y, chosen, *settings)
     if folder:
         _claim(folder, machine, size)
     transforms = [np.eye(size)]
@@ -133,11 +131,7 @@ def recursive_feature_machine(
 
 
 def _kept(
-    folder: Path | None,
-    number_of: int,
-    update: Callable[[Path | None], np.ndarray],
-    *,
-    keep_matrix: bool,
+    folder: Path | None, number_of: int, update: Callable[..., np.ndarray], *, keep_matrix: bool
 ) -> np.ndarray:
     """Returns an update's transform: read where it is kept, or computed and kept there."""
     if folder is None:
@@ -152,7 +146,9 @@ def _kept(
     transform = update(matrix)
 
     def keep() -> None:
-        _keep(path, transform)
+        buffer = io.BytesIO()
+        np.save(buffer, transform)
+        files.write_bytes(path, buffer.getvalue())
         for used in () if keep_matrix else folder.glob(f"{matrix.name}*"):
             used.unlink()
 
@@ -160,41 +156,26 @@ def _kept(
     return transform
 
 
-def _check(
-    x: np.ndarray, y: np.ndarray, updates: int, points: int, ridge: float, power: float
-) -> None:
-    require("updates", updates, integer(0))
-    require("points", points, integer(1))
-    require("ridge", ridge, number(0))
-    require("power", power, number(0, above=True))
-    if len(x) != len(y):
-        raise InputError(f"x is {x.shape} and y {y.shape}; accepted: (n, ...) and (n, c)")
-
-
 def _update(
     machine: _Machine, transform: np.ndarray, progress: Callable[[float], None], matrix: Path | None
 ) -> np.ndarray:
     """Returns the next transform, by the predictor with the kernel of this one."""
     kernel, x, limit = machine.kernel_of_transform(transform), machine.x, machine.memory_limit
-    gram_train = gram(
-        kernel,
-        x,
-        memory_limit=limit,
-        path=matrix,
-        progress=lambda done: progress(_GRAM_SHARE * done),
-    )
+    report = lambda done: progress(_GRAM_SHARE * done)  # noqa: E731
+    gram_train = gram(kernel, x, memory_limit=limit, path=matrix, progress=report)
     if backend.dry_run() is not None:  # nothing was computed
         return transform
+    fit = regress(gram_train, machine.y, gram_train[:1], ridge=machine.ridge)
     outer = average_gradient_outer_product(
         kernel,
-        fitted_weights(gram_train, machine.y, ridge=machine.settings.ridge),
+        fit.weights,
         x,
         x[machine.chosen],
         rows=len(transform) != x[0].size,
         memory_limit=limit,
         progress=lambda done: progress(_GRAM_SHARE + (1 - _GRAM_SHARE) * done),
     )
-    return _power(outer, machine.settings.power)
+    return _power(outer, machine.power)
 
 
 def _power(matrix: np.ndarray, power: float) -> np.ndarray:
@@ -211,25 +192,20 @@ def _power(matrix: np.ndarray, power: float) -> np.ndarray:
     return (vectors * values) @ vectors.T
 
 
-def _probe(
-    kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]], x: np.ndarray, size: int
-) -> np.ndarray:
-    """Returns a kernel's values of the first examples, which identify it on any machine.
-
-    With the identity, and with another transform.
-    """
-    direction = np.cos(np.arange(size))
-    other = (np.eye(size) + 2 * np.outer(direction, direction) / np.sum(direction**2)) / 2
-    some = x[:2]
-    return np.array([gram(kernel_of_transform(t), some) for t in (np.eye(size), other)], float)
-
-
 def _claim(folder: Path, machine: _Machine, size: int) -> None:
-    """Records in a new directory its machine; raises InputError in another machine's."""
-    probe = _probe(machine.kernel_of_transform, machine.x, size)
+    """Records in a new directory its machine; raises InputError in another machine's.
+
+    A kernel's values of the first examples identify it on any machine: with the identity, and with
+    another transform.
+    """
+    wave = np.cos(np.arange(size))
+    other = (np.eye(size) + 2 * np.outer(wave, wave) / np.sum(wave**2)) / 2
+    both = (machine.kernel_of_transform(transform) for transform in (np.eye(size), other))
+    probe = np.array([gram(kernel, machine.x[:2]) for kernel in both], float)
     digests = map(gram_file.digest, (machine.x, machine.y, machine.chosen))
     examples = hashlib.sha256("".join(digests).encode()).hexdigest()
-    mine = {**machine.settings._asdict(), "examples": examples}
+    settings = {"points": len(machine.chosen), "ridge": machine.ridge, "power": machine.power}
+    mine = {**settings, "examples": examples}
     processes.everyone().on_first(lambda: _check_claim(folder, probe, mine))
 
 
@@ -253,9 +229,3 @@ def _check_claim(folder: Path, probe: np.ndarray, mine: dict[str, Any]) -> None:
             f"directory is {str(folder)!r}, of a machine with other {', '.join(differs)}; "
             "accepted: an empty one, or that of the same call"
         )
-
-
-def _keep(path: Path, transform: np.ndarray) -> None:
-    buffer = io.BytesIO()
-    np.save(buffer, transform)
-    files.write_bytes(path, buffer.getvalue())

@@ -108,13 +108,9 @@ def opened(
 ) -> Iterator["GramFile"]:
     """Opens a matrix to write tiles into, or lays out an empty one.
 
-    Args:
-        path: a name that ends in .npy.
-        identity: kept as JSON, with the `shape` and `dtype` of the matrix, and the shape that is
-            `stored` where that is another.
-        process_index: which of the writers this is.
-        process_count: how many writers share the work; a single one must be alone.
-        write: puts a tile into the mapped array.
+    The identity is kept as JSON; it has the `shape` and `dtype` of the matrix, and the shape that
+    is `stored` where that is another. A single process must be alone. `write` puts a tile into the
+    mapped array.
 
     Raises:
         InputError: the file there is another matrix, or another process is writing it.

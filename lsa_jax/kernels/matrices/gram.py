@@ -119,8 +119,7 @@ def gram(
             a file of its own: tiles of a matrix that is `packed`, or rows of one with `x2`.
         workers: devices, and independent processes that share the work.
         progress: called with the fraction of tiles done; or whether to show a bar with the time
-            left. None shows one on a terminal, below the expected time, for a matrix of more than
-            10 seconds, as its first tiles take.
+            left. None shows one on a terminal, for a matrix of more than 10 seconds.
 
     Returns:
         The matrix; with `path`, mapped from the file and read-only, but in memory in the processes
@@ -138,7 +137,7 @@ def gram(
         return recorder.gram(kernel, x1, x2, memory_limit, np.dtype(dtype))
     path = None if path is None else Path(path)
     check_options(memory_limit, dtype, tile, path, workers)
-    with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():
+    with _in_precision(dtype):
         job = make_job(kernel, x1, x2, dtype, tile, memory_limit, workers, packed, sharded)
         if path is None:
             return _in_memory(job, progress)
@@ -190,11 +189,6 @@ class Job(NamedTuple):
     def stages(self) -> Stages:
         """Stages of the kernel, for inputs of this form."""
         return stages_of(self.kernel, jax.ShapeDtypeStruct(self.x1.shape[1:], self.x1.dtype))
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether it is one set of inputs against itself."""
-        return self.x2 is None
 
     @property
     def columns(self) -> np.ndarray:
@@ -280,6 +274,17 @@ def make_job(
     return Job(*inputs, tile, memory_limit, devices, group, packed, sharded, num_rows)
 
 
+def tile_side(kernel: Callable, x: Any, *, dtype: str, memory_limit: float | None) -> int:
+    """Returns how many examples a side the tiles have that `gram` would choose."""
+    with _in_precision(dtype):
+        job = make_job(kernel, x, None, dtype, memory_limit=memory_limit)
+        return make_program(job, None, held=0).shape[0]
+
+
+def _in_precision(dtype: str) -> contextlib.AbstractContextManager:
+    return jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext()
+
+
 def _identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:
     """Returns everything that decides the bits of the matrix, for its record."""
     lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, tile_shape)
@@ -296,8 +301,8 @@ def _identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:
         "kernel": getattr(function, "__qualname__", type(function).__qualname__),
         "program": hashlib.sha256(program.encode()).hexdigest(),
         "x1": gram_file.digest(job.x1),
-        "x2": None if job.symmetric else gram_file.digest(job.columns),
-        "symmetric": job.symmetric,
+        "x2": None if job.x2 is None else gram_file.digest(job.columns),
+        "symmetric": job.x2 is None,
         "shape": job.shape,
         "dtype": job.dtype.name,
         "tile": tile_shape,
@@ -352,9 +357,9 @@ def _places(job: Job, tile_shape: tuple[int, int]) -> list[Place]:
     places = [
         Place(row, column)
         for row in range(0, shape[0], tile_shape[0])
-        for column in range(row if job.symmetric else 0, shape[1], tile_shape[1])
+        for column in range(row if job.x2 is None else 0, shape[1], tile_shape[1])
     ]
-    if not (job.sharded and job.symmetric):
+    if not (job.sharded and job.x2 is None):
         return places
     if len(places) < job.shards.size:
         raise InputError(
@@ -380,7 +385,7 @@ def _writer(job: Job) -> Callable[[np.ndarray, Tile], None]:
     """Returns the function that puts a tile into the matrix."""
     if job.packed:
         return functools.partial(shares.put, n=len(job.x1), group=job.shards)
-    return functools.partial(gram_file.put, symmetric=job.symmetric)
+    return functools.partial(gram_file.put, symmetric=job.x2 is None)
 
 
 def _matrix(job: Job, values: np.ndarray) -> _Matrix:
@@ -450,8 +455,8 @@ def _compute(
     # all shall fail together.
     most = int(job.shards.gather(np.array(len(places))).max())
     at_a_time = math.ceil(most / _MEETINGS) if job.sharded else most
-    first = job.group.is_first, len(job.own)
-    with reporter(progress, job.shape, *first, total - len(places), total) as report:
+    shown, before = job.group.is_first, total - len(places)
+    with reporter(progress, job.shape, shown, before, total) as report:
         found = rounds.tiles(job.stages, job.x1, job.x2, program, places, job.own, job.team)
         computed = enumerate(found if places else (), start=1)
 

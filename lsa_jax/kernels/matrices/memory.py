@@ -2,8 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import jax
 
@@ -94,17 +95,37 @@ def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
 def check_fits_device(what: str, at_most: float, needed: Callable[[], float], instead: str) -> None:
     """Raises InputError where a call does not fit a device's free memory.
 
-    Args:
-        what: the memory's use, for the message.
-        at_most: an upper bound in bytes that takes no work; infinity where there is none.
-        needed: computes the bytes, where the bound does not fit.
-        instead: accepted alternatives, for the message.
+    `at_most` is an upper bound in bytes that takes no work, or infinity; `needed` computes the
+    bytes where that does not fit. The message has `what` takes them, and the accepted alternatives.
     """
     available = device_available()
     if at_most > available and (bytes_needed := needed()) > available:
         raise InputError(
             f"{what} takes {bytes_needed:.3g} bytes, and {available:.3g} of memory are available; "
             f"accepted: {instead}"
+        )
+
+
+def check_pairs_fit(
+    sides: Sequence[Any],
+    at_most: float,
+    needed: Callable[[], float],
+    by_tiles: str,
+    given: Sequence[Any] = (),
+) -> None:
+    """Raises InputError where a kernel of all pairs at once does not fit a device.
+
+    Not where one of both sides (the second may be None) or `given` is traced by `jax.jit`, whose
+    caller can read the compiled program's memory. `at_most` and `needed` are as in
+    `check_fits_device`; `by_tiles` names the kernel for `gram`.
+    """
+    sides = [x for x in sides if x is not None]
+    if not any(isinstance(array, jax.core.Tracer) for array in (*given, *sides)):
+        check_fits_device(
+            f"the kernel of all examples of {' and '.join(str(x.shape) for x in sides)} at once",
+            at_most,
+            needed,
+            f"fewer examples at a time, or {by_tiles} in `kernels.gram`, which goes by tiles",
         )
 
 

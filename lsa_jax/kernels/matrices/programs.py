@@ -194,12 +194,9 @@ _Prepare = Callable[[Sequence[np.ndarray]], list[PyTree]]
 class DevicePrograms(NamedTuple):
     """The programs for as many tiles as there are devices.
 
-    Attributes:
-        devices: of this process.
-        prepare: `blocks, each [side, ...] -> a tree of each, on one of the devices`, for rows and
-            for columns.
-        between: `(one tree a device, one tree a device) -> function` that waits for the result and
-            returns it, [devices, rows, columns].
+    `prepare`, for rows and for columns, turns blocks [side, ...] into a tree of each, on one of the
+    devices. `between`, of one tree a device for either side, returns a function that waits for the
+    result [devices, rows, columns].
     """
 
     devices: Sequence[jax.Device]

@@ -127,16 +127,10 @@ def tiles(
     devices: Sequence[jax.Device],
     team: ProcessGroup,
 ) -> Iterator[Tile]:
-    """Computes tiles in rounds, one on each device, and yields them in order.
+    """Computes tiles in rounds, one on each own device, and yields them in order.
 
-    Args:
-        stages: of the kernel.
-        x1: inputs of the rows.
-        x2: inputs of the columns; None where they are those of the rows.
-        program: for tiles.
-        places: of the tiles.
-        devices: of this process.
-        team: the processes that compute the same tiles together.
+    `x2` is None where the columns are the rows; the team's processes compute the same tiles
+    together.
     """
     own = devices[: math.ceil(len(places) / team.size)]
     width, first = len(own) * team.size, len(own) * team.index

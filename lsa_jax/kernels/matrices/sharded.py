@@ -84,12 +84,10 @@ def by_all(method: Callable) -> Callable:
 
 
 def led(function: Callable[[], Value], *matrices: Any) -> Value:
-    """Calls a function in the first of the processes that share matrices; all get its result.
+    """Calls a function in the first process that shares matrices; all get its result.
 
-    Args:
-        function: may call the matrices' methods, and no others that processes call together. Its
-            result or exception goes to all, by pickle.
-        matrices: used by the function; where none is sharded it is just called.
+    It may call the methods of these matrices, and no others that processes call together; its
+    result or exception goes to all, by pickle. Where no matrix is sharded it is just called.
     """
     sharded = [one for one in matrices if isinstance(one, Sharded) and one.group.size > 1]
     if not sharded:

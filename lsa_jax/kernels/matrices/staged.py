@@ -38,11 +38,9 @@ class StagedKernel:
     """
 
     def __init__(self, kernel: Callable[..., Array], stages: Callable[..., Stages | None]) -> None:
-        """Takes a kernel and its stages.
+        """Takes `(x1, x2, **settings) -> [n1, n2]`, and `(example, **settings) -> Stages`.
 
-        Args:
-            kernel: `(x1, x2, **settings) -> [n1, n2]`.
-            stages: `(example, **settings) -> Stages`, or None where these settings have none.
+        Stages are None where these settings have none.
         """
         functools.update_wrapper(self, kernel)
         self._kernel = kernel

@@ -41,13 +41,10 @@ class Checkpoint:
         *system: Any,
         settings: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Takes a place and a system.
+        """Takes a place, a name that ends in .npz or None, and a system.
 
-        Args:
-            path: a name that ends in .npz; None for nowhere.
-            parts: names of the system's parts, for messages.
-            system: arrays and numbers that identify it.
-            settings: kept for `recorded`.
+        Its arrays and numbers identify the system; `parts` are their names, for messages.
+        `settings` are kept for `recorded`.
         """
         self._path = None if path is None else Path(path)
         digest = hashlib.sha256()

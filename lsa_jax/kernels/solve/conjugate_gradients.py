@@ -11,7 +11,7 @@ small ridges would need many times the passes over the matrix, which cost most o
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -57,12 +57,9 @@ class IterativeRegression(NamedTuple):
 
 
 class LeaveOneOut(NamedTuple):
-    """Estimates of the mean squared error on examples left out, one at a time.
+    """Estimates of the mean squared error on examples left out, one at a time, for each ridge.
 
-    Attributes:
-        errors: one a ridge.
-        standard_errors: of the estimates, over the random probes.
-        iterations: passes over the matrix that it took.
+    With their standard errors over the random probes, and the passes over the matrix.
     """
 
     errors: Float[np.ndarray, " r"]
@@ -112,11 +109,11 @@ def regress_cg(
 
     Source: Gardner et al., GPyTorch, 2018, sections 4 and 5 (preconditioner); `preconditioner`.
     """
+    ridge, options = problem.check_ridge(ridge), (tolerance, max_iterations, rank)
     if (recorder := backend.dry_run()) is not None:
         predictions = recorder.solve(gram_train, targets, gram_test)
         return IterativeRegression(predictions, np.zeros(np.shape(targets)), ridge, 0, 0.0)
-    ridges, options = [problem.check_ridge(ridge)], (tolerance, max_iterations, rank)
-    return _regress(gram_train, targets, gram_test, ridges, options, checkpoint, progress)[0]
+    return _regress(gram_train, targets, gram_test, [ridge], options, checkpoint, progress)[0]
 
 
 @by_first
@@ -134,25 +131,8 @@ def ridge_path_cg(
 ) -> list[IterativeRegression]:
     """Solves the system of `regress_cg` for several ridges: as many passes as for the smallest.
 
-    8 n (rank + 5 r c) bytes and one block in addition to the inputs, for r ridges.
-
-    Args:
-        gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` returns it.
-        targets: Y.
-        gram_test: K_test, test against training examples; may be memory-mapped or sharded.
-        ridges: ridges over the mean diagonal of K, each 0 or more.
-        tolerance: residual at which to stop, over the size of the target.
-        max_iterations: after which to give up.
-        rank: as in `regress_cg`.
-        checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
-        progress: called with the iterations that are done and the largest residual, after each.
-
-    Returns:
-        One regression a ridge, in their order.
-
-    Raises:
-        InputError: sizes or options are not accepted, or a K that is not symmetric.
-        NumericalError: as `regress_cg`, at any of the ridges.
+    8 n (rank + 5 r c) bytes and one block in addition to the inputs, for r ridges. Arguments, one
+    regression a ridge and errors are as in `regress_cg`.
     """
     ridges, options = problem.check_ridges(ridges), (tolerance, max_iterations, rank)
     return _regress(gram_train, targets, gram_test, ridges, options, checkpoint, progress)
@@ -175,25 +155,15 @@ def leave_one_out_cg(
     """Estimates the errors of `leave_one_out`, for matrices that do not fit memory.
 
     The error on example i of a fit without it is (G^{-1} Y)_i / (G^{-1})_ii, whose diagonal is
-    estimated from random signs. The jackknife over them removes the bias that the estimate's error
-    adds to squares, and estimates the standard error.
+    estimated from random signs: `probes` vectors of them, 2 or more, drawn by the key. The
+    jackknife over them removes the bias that the estimate's error adds to squares, and estimates
+    the standard error; the larger the rank, the smaller it is.
 
-    8 n (rank + 5 r (c + 1 + probes)) bytes and one block in addition to the inputs, for r ridges.
-
-    Args:
-        gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` returns it.
-        targets: Y.
-        ridges: ridges over the mean diagonal of K, each above 0.
-        key: draws the signs.
-        probes: how many vectors of signs, 2 or more.
-        tolerance: residual at which to stop, over the size of each right-hand side.
-        max_iterations: after which to give up.
-        rank: as in `regress_cg`; the larger, the smaller the standard errors.
-        checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
-        progress: called with the iterations that are done and the largest residual, after each.
+    8 n (rank + 5 r (c + 1 + probes)) bytes and one block in addition to the inputs, for r ridges,
+    each above 0. Other arguments are as in `regress_cg`.
 
     Raises:
-        InputError: sizes or options are not accepted, or a K that is not symmetric.
+        InputError: as `regress_cg`.
         NumericalError: as `regress_cg`, at any ridge; or too few probes for small ones.
 
     Source: Bekas, Kokiopoulou and Saad, An estimator for the diagonal of a matrix, 2007.
@@ -227,21 +197,15 @@ class _Solved(NamedTuple):
 
 
 def _regress(
-    gram_train: np.ndarray | PackedMatrix,
-    targets: np.ndarray,
-    gram_test: np.ndarray | ShardedRows,
-    ridges: Sequence[float],
-    options: tuple[float, int, int | None],
-    checkpoint: Path | str | None,
-    progress: _Progress | None,
+    gram_train: Any, targets: Any, gram_test: Any, ridges: Sequence[float], *how: Any
 ) -> list[IterativeRegression]:
-    """Returns one regression a ridge; options are tolerance, most iterations and rank."""
+    """Returns one regression a ridge; `how` is passed to `_solve`."""
     gram_train = problem.matrix("gram_train", gram_train, whole=False)
     gram_test = problem.matrix("gram_test", gram_test, whole=False)
     targets = problem.targets_of(targets)
     problem.check(gram_train, targets, gram_test)
     mean = targets.mean(axis=0, dtype=float)
-    solved = _solve(gram_train, targets - mean, ridges, options, checkpoint, progress)
+    solved = _solve(gram_train, targets - mean, ridges, *how)
     weights = np.concatenate(list(solved.solutions), axis=1)
     products = np.split(problem.multiply(gram_test, weights), len(ridges), axis=1)
     return [
@@ -260,19 +224,25 @@ def _solve(
     checkpoint: Path | str | None,
     progress: _Progress | None,
 ) -> _Solved:
-    """Solves for all right-hand sides at all ridges, each within the tolerance."""
+    """Solves for all right-hand sides at all ridges, each within the tolerance.
+
+    The options are tolerance, most iterations and rank.
+    """
     n, width = right.shape
     tolerance, max_iterations, rank = options
     rank = recorded(checkpoint, "rank") if rank is None else rank
     rank = min(n, preconditioner.choose_rank(n) if rank is None else rank)
-    _check_options(tolerance, max_iterations, rank)
+    if not 0 < tolerance < 1:
+        raise InputError(f"tolerance is {tolerance!r}; accepted: above 0, below 1")
+    require("max_iterations", max_iterations, integer(1))
+    require("rank", rank, integer(0))
     needed = 8.0 * (2 * n * rank + 6 * n * width * len(ridges) + len(ridges) * rank**2)
     problem.check_memory(n, needed, "fewer ridges at a time, or a lower rank")
     shifts = np.asarray(ridges, float) * problem.mean_diagonal(gram_train)
     ends = pick(gram_train, np.array([0, n - 1]))
     system = gram_train.diagonal(), ends, right, shifts, rank
     make = functools.cache(lambda: preconditioner.make(gram_train, tuple(shifts), rank))
-    solutions, iterations, residuals = solve_columns(
+    solutions, iterations, residuals = _solve_columns(
         functools.partial(problem.multiply, gram_train),
         np.repeat(shifts, width),
         np.tile(right, len(ridges)),
@@ -362,25 +332,10 @@ def _jackknife(
     return count * whole - (count - 1) * float(np.mean(others)), np.sqrt(spread)
 
 
-def _check_options(tolerance: float, max_iterations: int, rank: int) -> None:
-    """Raises InputError where an option of the iterations is not accepted."""
-    if not 0 < tolerance < 1:
-        raise InputError(f"tolerance is {tolerance!r}; accepted: above 0, below 1")
-    if not max_iterations >= 1:
-        raise InputError(f"max_iterations is {max_iterations!r}; accepted: 1 or more")
-    if not rank >= 0:
-        raise InputError(f"rank is {rank!r}; accepted: 0 or more")
-
-
 class _State(NamedTuple):
-    """The state of conjugate gradients between iterations, [n, c] but for the last two.
+    """The state of conjugate gradients between iterations: [n, c], [c] and a number.
 
-    Attributes:
-        solution: so far.
-        residual: right-hand sides less the product with it, as it was updated.
-        direction: of the next step.
-        product: of residual and conditioned residual, [c].
-        iterations: done.
+    The residual is as it was updated; `product` is that of residual and conditioned residual.
     """
 
     solution: np.ndarray
@@ -390,7 +345,7 @@ class _State(NamedTuple):
     iterations: np.ndarray
 
 
-def solve_columns(
+def _solve_columns(
     multiply: Callable[[np.ndarray], np.ndarray],
     shifts: Float[np.ndarray, " c"],
     right: Float[np.ndarray, "n c"],
@@ -401,22 +356,8 @@ def solve_columns(
 ) -> tuple[Float[np.ndarray, "n c"], int, Float[np.ndarray, " c"]]:
     """Solves (K + shift I) x = b for every column, so that one pass over K serves all of them.
 
-    scipy's function takes one right-hand side, and would read the matrix once for each.
-
-    Args:
-        multiply: by K, some columns.
-        shifts: of each column.
-        right: b of each column.
-        make_preconditioner: called when it is first needed.
-        limits: relative residual, and number of iterations, at which to stop.
-        checkpoint: keeps the state.
-        progress: as in `regress_cg`.
-
-    Returns:
-        The solutions, the number of iterations, and the true relative residuals.
-
-    Raises:
-        NumericalError: K + shift I is not positive definite.
+    scipy's function takes one right-hand side, and would read the matrix once for each. Returns the
+    solutions, the number of iterations, and the true relative residuals.
     """
     (tolerance, max_iterations), scale = limits, np.linalg.norm(right, axis=0)
     scale[scale == 0] = 1.0

@@ -15,14 +15,12 @@ Source: Rudi, Carratino and Rosasco, FALKON: an optimal large scale kernel metho
 and 3 (estimator, cost of its iterations); Meanti et al., Kernel methods through the roof, 2020.
 """
 
-import contextlib
 import functools
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float, Shaped
@@ -31,7 +29,7 @@ from lsa_jax import arrays, backend, processes
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import file as gram_file
-from lsa_jax.kernels.matrices.gram import check_options, gram, make_job, make_program
+from lsa_jax.kernels.matrices.gram import check_options, gram, tile_side
 from lsa_jax.kernels.solve import problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
 from lsa_jax.kernels.solve.regression import factorize, solve
@@ -47,11 +45,9 @@ _BATCH = 4096
 
 
 class Stream(NamedTuple):
-    """Examples that come a batch at a time; a batch is the same each time it is read.
+    """Examples that come in `count` batches, each the same whenever it is read.
 
-    Attributes:
-        batch: `number -> (inputs [b, ...], targets [b, c])`, of batches numbered from 0.
-        count: how many batches there are.
+    `batch` is `number -> (inputs [b, ...], targets [b, c])`, of batches numbered from 0.
     """
 
     batch: Callable[[int], tuple[Any, Any]]
@@ -183,88 +179,58 @@ def regress_nystrom(
     centres = np.asarray(arrays.real_array("centres", centres, "m ...", empty=True))
     test = np.asarray(arrays.real_array("test", test, "k ...", empty=True))
     ridge = problem.check_ridge(ridge)
-    call = _Call(kernel, centres, examples, test, ridge, dtype, memory_limit)
-    first = _checked(call)
-    if (recorder := backend.dry_run()) is not None:
-        return _noted(recorder, call, first)
-    features, sums = _summed(call, first, checkpoint, progress)
-    weights, mean, condition, train_error = _solve(features, sums, ridge)
-    predictions = _predict(features, weights, call.test, len(first[0])) + mean
-    of_all = np.zeros((len(centres), len(mean)))
-    of_all[features.kept] = weights
-    seen, rank = int(sums.examples), len(weights)
-    return NystromRegression(predictions, of_all, mean, ridge, seen, rank, condition, train_error)
-
-
-def _predict(features: "_Features", weights: np.ndarray, test: np.ndarray, size: int) -> np.ndarray:
-    """Returns sums of kernels, of so many inputs at a time."""
-    found = np.empty((len(test), weights.shape[1]))
-    for start in range(0, len(test), size):
-        some = slice(start, start + size)
-        found[some] = problem.multiply(features.pairs(test[some], features.centres), weights)
-    return found
-
-
-class _Call(NamedTuple):
-    """The arguments of `regress_nystrom`, inputs as numpy arrays."""
-
-    kernel: Callable
-    centres: np.ndarray
-    examples: Stream
-    test: np.ndarray
-    ridge: float
-    dtype: str
-    memory_limit: float | None
-
-
-def _checked(call: _Call) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first batch, once the arguments are known to be accepted, and to fit."""
-    centres, test = call.centres, call.test
-    check_options(call.memory_limit, call.dtype)
-    require("examples.count", call.examples.count, integer(1))
+    check_options(memory_limit, dtype)
+    require("examples.count", examples.count, integer(1))
     if not len(centres) or test.shape[1:] != centres.shape[1:]:
         raise InputError(
             f"centres are {centres.shape} and test {test.shape}; accepted: (m, ...) and (k, ...), "
             "m 1 or more"
         )
-    first = call.examples.checked(0, centres)
-    m, size = len(centres), len(first[0])
+    first = inputs, targets = examples.checked(0, centres)
+    m, size, zeros = len(centres), len(inputs), np.zeros((len(centres), targets.shape[1]))
     problem.check_memory(m, 8.0 * (4 * m**2 + 2 * m * size), "smaller batches", of="centres")
-    return first
-
-
-def _noted(recorder: Any, call: _Call, first: tuple[np.ndarray, np.ndarray]) -> NystromRegression:
-    """Notes in a dry run the matrices that would be computed."""
-    inputs, targets = first
-    n, m = call.examples.count * len(inputs), len(call.centres)
-    for some in (backend.hollow(inputs, (n,), 1), call.test):
-        recorder.gram(call.kernel, some, call.centres, call.memory_limit, np.dtype(call.dtype))
-    zeros = np.zeros((m, targets.shape[1]))
-    predictions = recorder.solve(np.broadcast_to(0.0, (m, m)), zeros, call.test)
-    return NystromRegression(predictions, zeros, zeros[0], call.ridge, n, m, 1.0, 0.0)
+    if (recorder := backend.dry_run()) is not None:
+        n = examples.count * size
+        for some in (backend.hollow(inputs, (n,), 1), test):
+            recorder.gram(kernel, some, centres, memory_limit, np.dtype(dtype))
+        predictions = recorder.solve(np.broadcast_to(0.0, (m, m)), zeros, test)
+        return NystromRegression(predictions, zeros, zeros[0], ridge, n, m, 1.0, 0.0)
+    pairs = functools.partial(gram, kernel, dtype=dtype, memory_limit=memory_limit)
+    features, sums = _summed(pairs, centres, examples, first, checkpoint, progress)
+    weights, mean, condition, train_error = _solve(features, sums, ridge)
+    predictions = np.empty((len(test), targets.shape[1]))
+    for start in range(0, len(test), size):
+        some = slice(start, start + size)
+        products = features.pairs(test[some], features.centres)
+        predictions[some] = problem.multiply(products, weights)
+    zeros[features.kept] = weights
+    seen, rank = int(sums.examples), len(weights)
+    return NystromRegression(
+        predictions + mean, zeros, mean, ridge, seen, rank, condition, train_error
+    )
 
 
 def _summed(
-    call: _Call,
+    pairs: functools.partial,
+    centres: np.ndarray,
+    examples: Stream,
     first: tuple[np.ndarray, np.ndarray],
     checkpoint: Path | str | None,
     progress: Callable[[float], None],
 ) -> tuple["_Features", "_Sums"]:
     """Returns the features and their sums over all batches, from where the checkpoint is.
 
-    All processes of a job go through all batches; the first one keeps the checkpoint.
+    All processes of a job go through all batches; the first one keeps the checkpoint. The tile is
+    kept with it, as other sides may round otherwise.
     """
-    group, dtype = processes.everyone(), call.dtype
-    store = Checkpoint(checkpoint, _SYSTEM, call.centres, call.examples.count, dtype == "float64")
+    group, wide = processes.everyone(), pairs.keywords["dtype"] == "float64"
+    store = Checkpoint(checkpoint, _SYSTEM, centres, examples.count, wide)
     kept = group.from_first(store.read)
     if kept:
-        seen = call.examples.digest(int(kept["batches"]), call.centres)
+        seen = examples.digest(int(kept["batches"]), centres)
         group.from_first(lambda: store.check(str(kept["seen"]) == seen))
-    tile = int(kept.pop("tile")) if kept else _tile(call)
-    pairs = functools.partial(
-        gram, call.kernel, tile=tile, dtype=dtype, memory_limit=call.memory_limit
-    )
-    features = _features(pairs, call.centres)
+    tile = int(kept.pop("tile")) if kept else tile_side(*pairs.args, centres, **pairs.keywords)
+    features = _features(functools.partial(pairs, tile=tile), centres)
     if kept:
         store.check(str(kept.pop("kernel")) == features.digest)
 
@@ -273,26 +239,14 @@ def _summed(
         group.on_first(lambda: store.write(state, now=now))
 
     begun = _Sums(**kept) if kept else None
-    return features, _pass(features, call.examples, first, begun, keep, progress)
-
-
-def _tile(call: _Call) -> int:
-    """Returns the side of a tile that suits the memory; other sides may round otherwise."""
-    with jax.enable_x64(True) if call.dtype == "float64" else contextlib.nullcontext():
-        job = make_job(call.kernel, call.centres, None, call.dtype, memory_limit=call.memory_limit)
-        return make_program(job, None, held=0).shape[0]
+    return features, _pass(features, examples, first, begun, keep, progress)
 
 
 class _Features(NamedTuple):
     """phi(x) = L^{-1} k(centres, x), whose products are the kernel's Nystrom approximation.
 
-    Attributes:
-        pairs: the kernel of two sets of inputs.
-        centres: [r, ...], those that are kept.
-        kept: [r], their numbers.
-        lower: L, [r, r].
-        mean_diagonal: of the matrix of all centres.
-        digest: of that matrix.
+    `centres` and their numbers, `kept`, are those with a weight; `mean_diagonal` and `digest` are
+    of the matrix of all centres.
     """
 
     pairs: Callable[..., np.ndarray]
@@ -332,14 +286,8 @@ def _with_batch(before: str, inputs: np.ndarray, targets: np.ndarray) -> str:
 class _Sums(NamedTuple):
     """Sums over the examples seen, whose features are the columns of Phi.
 
-    Attributes:
-        batches: how many were seen.
-        seen: their SHA-256.
-        examples: N.
-        inner: Phi Phi^T, [r, r], on and below the diagonal.
-        right: Phi [Y, 1], [r, c + 1].
-        total: sum of Y, [c].
-        squares: sum of Y^2, [c].
+    Numbers of batches and examples and a SHA-256 of the batches; Phi Phi^T on and below the
+    diagonal, Phi [Y, 1], and the sums of Y and Y^2.
     """
 
     batches: int | np.ndarray

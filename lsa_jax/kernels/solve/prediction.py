@@ -22,7 +22,7 @@ is. The equations of a pool are derived here, and tested on random rotations.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
@@ -41,12 +41,10 @@ _LARGEST_NEGATIVE = 1e-3
 class LearningCurve(NamedTuple):
     """Predicted errors: squared distances, summed over outputs, means over examples.
 
-    Attributes:
-        kappa: [s], the threshold below which modes are not learned.
-        learnabilities: [s, p], L_i: by how much a mode of the targets is recovered on average.
-        train: [s], on the n training examples.
-        test: [s], on the other examples of the pool, or of the distribution.
-        whole: [s], over the pool, training examples included; equals `test` without a pool.
+    `kappa` [s] is the threshold below which modes are not learned, `learnabilities` [s, p] by how
+    much a mode of the targets is recovered on average. Errors [s] are on the n training examples,
+    on the other examples of the pool or of the distribution (`test`), and over the `whole` pool;
+    without one that equals `test`.
     """
 
     kappa: Float[np.ndarray, " s"]
@@ -188,11 +186,9 @@ def kernel_alignment_risk(
     targets, n = problem.targets_of(targets), len(spectrum.values)
     problem.check_targets(n, targets)
     power = np.sum((spectrum.vectors.T @ targets) ** 2, axis=1)
-    return np.array([_alignment_risk(spectrum, power, r) for r in problem.check_ridges(ridges)])
-
-
-def _alignment_risk(spectrum: Spectrum, power: np.ndarray, ridge: Any) -> float:
-    values = spectrum.values + ridge * spectrum.mean_diagonal
-    if values[0] < np.finfo(float).eps * values[-1]:
-        return np.inf  # as leave_one_out: the matrix is not positive definite
-    return float(np.mean(power / values**2) / np.mean(1 / values) ** 2)
+    risks = []
+    for ridge in problem.check_ridges(ridges):
+        values = spectrum.shifted(ridge)
+        found = values is not None and np.mean(power / values**2) / np.mean(1 / values) ** 2
+        risks.append(np.inf if values is None else float(found))
+    return np.array(risks)

@@ -179,15 +179,9 @@ def _asymmetry(matrix: np.ndarray | PackedMatrix) -> float:
     starts = range(0, len(matrix), _SIDE)
     # Differences of unsigned integers would wrap around, and 16 bits overflow.
     subtract = functools.partial(np.subtract, dtype=np.result_type(matrix.dtype, np.float32))
-    return max(
-        float(
-            np.abs(
-                subtract(
-                    matrix[i : i + _SIDE, j : j + _SIDE], matrix[j : j + _SIDE, i : i + _SIDE].T
-                )
-            ).max()
-        )
-        for i in starts
-        for j in starts
-        if i <= j
-    )
+
+    def apart(i: int, j: int) -> float:
+        some, mirrored = matrix[i : i + _SIDE, j : j + _SIDE], matrix[j : j + _SIDE, i : i + _SIDE]
+        return float(np.abs(subtract(some, mirrored.T)).max())
+
+    return max(apart(i, j) for i in starts for j in starts if i <= j)

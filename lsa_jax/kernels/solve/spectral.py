@@ -30,14 +30,14 @@ class Spectrum(NamedTuple):
     vectors: Float[np.ndarray, "n n"]
     mean_diagonal: float
 
+    def shifted(self, ridge: float) -> Float[np.ndarray, " n"] | None:
+        """Returns the eigenvalues with a ridge; None where that matrix is singular to float64."""
+        values = self.values + ridge * self.mean_diagonal
+        return None if values[0] < np.finfo(float).eps * values[-1] else values
+
 
 class Flow(NamedTuple):
-    """Outputs during training, in float64.
-
-    Attributes:
-        train: [times, n, c].
-        test: [times, m, c].
-    """
+    """Outputs during training, in float64: train [times, n, c] and test [times, m, c]."""
 
     train: Float[np.ndarray, "t n c"]
     test: Float[np.ndarray, "t m c"]
@@ -58,12 +58,6 @@ def eigendecompose(gram_train: Float[Array | np.ndarray, "n n"]) -> Spectrum:
     mean_diagonal = float(np.trace(matrix) / n)
     values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
     return Spectrum(values, vectors, mean_diagonal)
-
-
-def _shifted(spectrum: Spectrum, ridge: float) -> np.ndarray | None:
-    """Returns the eigenvalues with a ridge; None where that matrix is singular to float64."""
-    values = spectrum.values + ridge * spectrum.mean_diagonal
-    return None if values[0] < np.finfo(float).eps * values[-1] else values
 
 
 def ridge_path(
@@ -99,7 +93,7 @@ def ridge_path(
     rotated = spectrum.vectors.T @ (targets - mean)
     rotated_test = problem.multiply(gram_test, spectrum.vectors)
     for ridge in ridges:
-        values = _shifted(spectrum, ridge)
+        values = spectrum.shifted(ridge)
         yield None if values is None else rotated_test @ (rotated / values[:, None]) + mean
 
 
@@ -140,7 +134,7 @@ def leave_one_out(
     rotated, squares = spectrum.vectors.T @ right, spectrum.vectors**2
     errors = np.full(len(ridges), np.inf)
     for index, ridge in enumerate(ridges):
-        values = _shifted(spectrum, ridge)
+        values = spectrum.shifted(ridge)
         if values is not None:
             solved = spectrum.vectors @ (rotated / values[:, None])
             diagonal = squares @ (1 / values)
@@ -255,22 +249,14 @@ def ensemble_mean(
     ridge: float = 0.0,
     **options: Any,
 ) -> Float[np.ndarray, "m c"]:
-    """Returns the mean over initialisations of wide networks trained by gradient flow until t.
+    """Returns the mean over initialisations of wide networks after gradient flow until t.
 
-    Outputs start with mean 0, so it is the flow of `gradient_flow` from 0, with the same loss and
-    scale of time. For several times, or many ridges, call `gram` and `eigendecompose` once, and
-    then `gradient_flow` or `ridge_path`.
-
-    O(n^3) time for the decomposition and the kernel's time; memory for both matrices.
-
-    Args:
-        kernel: `model.ntk` where all layers are trained, `model.nngp` where the last one alone is.
-        inputs: training examples.
-        targets: of the training examples; their mean is not taken out.
-        test_inputs: examples to predict.
-        time: learning rate times steps; infinity is training to the end.
-        ridge: added to the kernel, over its mean diagonal: weight decay towards the start.
-        options: of `gram`: where to compute, how much memory.
+    Outputs start with mean 0, so it is the flow of `gradient_flow` from 0, with the same loss,
+    scale of time, ridge and errors; targets' mean is not taken out. The kernel is `model.ntk` where
+    all layers are trained, `model.nngp` where the last one alone is; options are those of `gram`.
+    For several times, or many ridges, call `gram` and `eigendecompose` once, and then
+    `gradient_flow` or `ridge_path`. O(n^3) time for the decomposition and the kernel's time; memory
+    for both matrices.
 
     Raises:
         InputError: as in `gram` and `gradient_flow`.
@@ -305,6 +291,6 @@ def _flow_values(spectrum: Spectrum, ridge: float, times: Sequence[float]) -> np
         raise InputError(f"times are {times!r}; accepted: one or more, each 0 or more")
     if spectrum.values[0] < -_LARGEST_NEGATIVE * spectrum.mean_diagonal:
         raise _singular(spectrum, ridge)
-    if np.isinf(max(times)) and _shifted(spectrum, ridge) is None:
+    if np.isinf(max(times)) and spectrum.shifted(ridge) is None:
         raise _singular(spectrum, ridge)
     return np.maximum(spectrum.values, 0.0)

@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import Kind, integer, number, require
-from lsa_jax.kernels.infinite import dual_activations, pointwise, quadrature, steps
+from lsa_jax.kernels.infinite import correlations, pointwise, quadrature, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
 
@@ -36,8 +36,8 @@ class Nonlinearity(Layer):
             variance1: of z; broadcasts against the covariance.
             variance2: of z'.
         """
-        stds = pointwise.root(variance1), pointwise.root(variance2)
-        cosine = dual_activations.cosine(covariance, *map(pointwise.inverse_of, stds), 0.0)
+        stds = correlations.root(variance1), correlations.root(variance2)
+        cosine = correlations.cosine(covariance, *map(correlations.inverse_of, stds), 0.0)
         return self._step().duals(cosine, *stds)
 
     @abc.abstractmethod
@@ -109,36 +109,28 @@ class ElementwiseNumerical(Elementwise):
 class Tanh(Elementwise):
     """The hyperbolic tangent."""
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Returns tanh(x)."""
-        return jnp.tanh(x)
+    phi = staticmethod(jnp.tanh)
 
 
 @dataclass(frozen=True)
 class Sigmoid(Elementwise):
     """The logistic function."""
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Returns 1 / (1 + exp(-x))."""
-        return jax.nn.sigmoid(x)
+    phi = staticmethod(jax.nn.sigmoid)
 
 
 @dataclass(frozen=True)
 class Silu(Elementwise):
     """x times the logistic function, also called swish."""
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Returns x / (1 + exp(-x))."""
-        return jax.nn.silu(x)
+    phi = staticmethod(jax.nn.silu)
 
 
 @dataclass(frozen=True)
 class Softplus(Elementwise):
     """A smooth positive part."""
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Returns log(1 + exp(x))."""
-        return jax.nn.softplus(x)
+    phi = staticmethod(jax.nn.softplus)
 
 
 @dataclass(frozen=True)
@@ -147,18 +139,14 @@ class Elu(Elementwise):
 
     degree = 128  # the kink of its derivative makes the series converge slowly
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Returns max(x, 0) + min(exp(x) - 1, 0)."""
-        return jax.nn.elu(x)
+    phi = staticmethod(jax.nn.elu)
 
 
 @dataclass(frozen=True)
 class Relu(Nonlinearity):
     """max(x, 0)."""
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Returns the positive part."""
-        return jax.nn.relu(x)
+    phi = staticmethod(jax.nn.relu)
 
     def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Relu()
@@ -213,9 +201,7 @@ class ABRelu(Nonlinearity):
 class Abs(Nonlinearity):
     """|x|."""
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Returns the absolute value."""
-        return jnp.abs(x)
+    phi = staticmethod(jnp.abs)
 
     def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Relu(-1.0, 1.0)
@@ -251,9 +237,7 @@ class Sin(Nonlinearity):
 class Erf(Nonlinearity):
     """The error function, a sigmoid."""
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Returns erf(x)."""
-        return lax.erf(x)
+    phi = staticmethod(lax.erf)
 
     def _step(self) -> pointwise.Nonlinearity:
         return pointwise.Erf()

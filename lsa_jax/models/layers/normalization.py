@@ -98,14 +98,9 @@ def normalise_batch(
 ) -> Float[Array, "n ..."]:
     """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift over the batch.
 
-    Args:
-        x: features last.
-        scale: of each feature.
-        shift: likewise.
-        epsilon: added to the variance.
-        axis: name of the mapped axis over which the batch is split, if it is.
-        counted: 1 for examples that count in the statistics, 0 for others; None counts all. It has
-            no derivative.
+    Features are last. `axis` names the mapped axis over which the batch is split, if it is.
+    `counted` is 1 for examples that count in the statistics, 0 for others; None counts all. It has
+    no derivative.
     """
     centred, inverse = _standardise(x, counted, epsilon, axis)
     return centred * _like(scale * inverse, x) + _like(shift, x)

@@ -12,7 +12,7 @@ from lsa_jax.experiments.lsa.activation_sparsity import experiment
 from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained
-from lsa_jax.models.layers import Dense
+from lsa_jax.models import Dense
 from lsa_jax.reporting import files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields

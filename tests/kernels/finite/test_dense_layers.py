@@ -11,6 +11,7 @@ from lsa_jax.kernels.finite.dense_layers import acting_weights, dense_layers, ru
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(3, 4)).astype(np.float32)
 X = jnp.array(RNG.normal(size=(1, 3)), jnp.float32)
+EXAMPLE = jax.ShapeDtypeStruct((3,), jnp.float32)
 
 
 def convolution(weight, x, **settings):
@@ -24,10 +25,7 @@ def convolution(weight, x, **settings):
 def on_this_platform(weight, x):
     """Computed in one way on each; of others the factors differ, to tell which was taken."""
     return lax.platform_dependent(
-        weight,
-        cuda=lambda w: x @ (2 * w),
-        cpu=lambda w: x @ (3 * w),
-        default=lambda w: x @ (5 * w),
+        weight, cuda=lambda w: x @ (2 * w), cpu=lambda w: x @ (3 * w), default=lambda w: x @ (5 * w)
     )
 
 
@@ -51,12 +49,15 @@ OTHERS = {
     "by batches": lambda w, x: jnp.einsum("ab,bc->bac", x, w)[0],
     "in one place with itself": lambda w, x: x @ w @ w.T,
     "an output": lambda w, x: w,
+    "conditionally": lambda w, x: lax.cond(
+        x[0, 0] > 0, jnp.matmul, lambda x, w: x[:, :1] - w[:1], x, w
+    ),
 }
 
 
 def evaluated(apply):
     """Runs the program; returns the reports of dense layers and of others."""
-    program, _ = trace(apply, WEIGHT, X.shape[1:], X.dtype)
+    program, _ = trace(apply, WEIGHT, EXAMPLE)
     dense, others = [], []
 
     def note(scaled, data, weight, result):
@@ -77,15 +78,15 @@ def test_a_weight_in_one_product_with_data_is_a_dense_layer(name):
     positions = 5 if name == "several positions" else 1
     np.testing.assert_allclose(data, np.tile(X, (positions, 1)), rtol=1e-6)
     np.testing.assert_allclose(weight, scale * WEIGHT, rtol=1e-6)
-    (layer,), outputs = dense_layers(apply, WEIGHT, X.shape[1:], X.dtype)
+    (layer,), outputs = dense_layers(apply, WEIGHT, EXAMPLE)
     assert layer == (0, scaled.scale, positions, 3, 4) and outputs == 4
-    acting = acting_weights(apply, WEIGHT, X.shape[1:], X.dtype)
+    acting = acting_weights(apply, WEIGHT, EXAMPLE)
     np.testing.assert_allclose(acting[0], scale * WEIGHT, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_parameter_used_otherwise_is_none(name):
     _, others = evaluated(OTHERS[name])
-    layers, _ = dense_layers(OTHERS[name], WEIGHT, X.shape[1:], X.dtype)
+    layers, _ = dense_layers(OTHERS[name], WEIGHT, EXAMPLE)
     assert layers == []
     assert others == [] or set(others) == {0}

@@ -8,10 +8,7 @@ from lsa_jax.kernels import last_layer_inputs, layer_gradients, layer_inputs
 RNG = np.random.default_rng(0)
 PARAMS = {
     "first": {"w": RNG.normal(size=(3, 4)).astype(np.float32)},
-    "rest": [
-        RNG.normal(size=4).astype(np.float32),
-        RNG.normal(size=(8, 2)).astype(np.float32),
-    ],
+    "rest": [RNG.normal(size=4).astype(np.float32), RNG.normal(size=(8, 2)).astype(np.float32)],
 }
 X = RNG.normal(size=(5, 2, 3)).astype(np.float32)  # examples, positions, features
 

@@ -8,7 +8,7 @@ import pytest
 from lsa_jax import kernels
 from lsa_jax._neural_tangents import Missing, stax
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import infinite_kernel
+from lsa_jax.kernels import infinite_of
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
 from lsa_jax.kernels.infinite.pointwise import Relu
 from lsa_jax.kernels.infinite.steps import Affine, Flatten, Pool, Windows
@@ -41,7 +41,7 @@ def test_both_methods_equal_the_closed_form(key):
     special = [[1.0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, 0, 0], [1e4, 0, 0], [0, 1e-4, 0]]
     x = jnp.concatenate([jax.random.normal(key, (5, 3)), jnp.array(special)])
     layers = 2 * [stax.Dense(1, 2**0.5), stax.Relu()]
-    theirs = infinite_kernel(stax.serial(*layers, stax.Dense(1))[2])
+    theirs = infinite_of(stax.serial(*layers, stax.Dense(1)))
     weights = Affine(1, 2**0.5, None, "ntk")
     ours = kernel_of_steps([weights, Relu(), weights, Relu(), DENSE])
     nngp, ntk = _closed_form(x)
@@ -66,7 +66,7 @@ def test_a_transform_has_the_size_of_a_patch_and_acts_on_it():
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16"])
 def test_inputs_of_any_type_do_without_neural_tangents(dtype, monkeypatch):
-    monkeypatch.setattr("lsa_jax.kernels.infinite.steps.stax", Missing("stax"))
+    monkeypatch.setattr("lsa_jax.kernels.infinite.neural_tangents.stax", Missing("stax"))
     kernel, x = kernel_of_steps([DENSE]), jnp.ones((2, 3), dtype)
     np.testing.assert_allclose(kernel(x), np.ones((2, 2)), rtol=1e-6)
     np.testing.assert_allclose(kernels.gram(kernel, x), np.ones((2, 2)), rtol=1e-6)
@@ -79,8 +79,8 @@ def test_calls_that_no_method_evaluates_are_refused():
     two, image = jnp.ones((2, 3)), jnp.ones((2, 5, 5, 1))
     for words, call in {
         "get is 'cov1'; accepted": lambda: OF_ROWS(two, None, "cov1"),
-        "end in outputs": lambda: infinite_kernel(stax.Conv(1, (3, 3))[2])(image),
-        "stax.serial": lambda: kernels.infinite_of((*stax.Dense(1)[:2], 3)),
+        "end in outputs": lambda: infinite_of(stax.Conv(1, (3, 3)))(image),
+        "stax.serial": lambda: infinite_of((*stax.Dense(1)[:2], 3)),
         "method is 'magic'": lambda: OF_ROWS(two, method="magic"),
         "does not begin with": lambda: kernel_of_steps([Relu(), DENSE])(two, method="recursion"),
         # A nonlinearity of features that are not Gaussian.

@@ -1,8 +1,6 @@
 """Networks with and without a recursion of our own."""
 
-from lsa_jax.kernels.infinite.network_shape import (
-    is_supported,
-)
+from lsa_jax.kernels.infinite.network_shape import is_supported
 from lsa_jax.kernels.infinite.pointwise import Dropout, LayerNorm, Relu
 from lsa_jax.kernels.infinite.steps import (
     Affine,
@@ -59,10 +57,7 @@ REFUSED = {
     "a branch that does not apply": ([DENSE, Sum((RELU, RELU, DENSE), ()), DENSE], VECTOR),
     "a sum of a nonlinearity": ([DENSE, Sum((RELU,), (RELU,)), DENSE], VECTOR),
     "a sum at other positions": ([CONV, Sum((HALF,), ()), ALL, DENSE], IMAGE),
-    "dropout before the variances of pools": (
-        [CONV, RELU, DROP, ALL, DENSE, RELU, DENSE],
-        IMAGE,
-    ),
+    "dropout before the variances of pools": ([CONV, RELU, DROP, ALL, DENSE, RELU, DENSE], IMAGE),
     "a convolution without positions": ([DENSE, CONV, FLAT], VECTOR),
     "a pool without positions": ([DENSE, ALL], VECTOR),
     "outputs with positions": ([CONV, RELU, CONV], IMAGE),

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from lsa_jax import backend
-from lsa_jax.kernels.infinite import (
-    tiles,
-)
+from lsa_jax.kernels.infinite import tiles
 from lsa_jax.models import (
     AvgPool,
     Conv,

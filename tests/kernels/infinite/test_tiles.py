@@ -30,19 +30,7 @@ def numbers(count, side):
 def pairs(rows, columns):
     """Tells all pairs apart, with two numbers for each, which change places in the mirror."""
     values = 100 * rows[:, None] + columns[None]
-    return jnp.stack([values, -values, 3 * values, -3 * values], axis=-1).reshape(
-        *values.shape, 2, 2
-    )
-
-
-def by_loops(rows, columns):
-    """Returns `pairs` of two lists of numbers, counted from 1."""
-    entries = np.empty((rows, columns, 2, 2))
-    for a in range(rows):
-        for b in range(columns):
-            value = 100 * (a + 1) + b + 1
-            entries[a, b] = [[value, -value], [3 * value, -3 * value]]
-    return entries
+    return jnp.stack([values, -values, 3 * values, -3 * values], -1).reshape(*values.shape, 2, 2)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -50,21 +38,7 @@ def test_every_pair_has_its_entry_whatever_sticks_out(name):
     counts, sides, shape = CASES[name]
     given = map(numbers, counts, sides)
     found = jax.jit(lambda a, b: tiles.all_pairs(pairs, a, b, shape, symmetric=False))(*given)
-    np.testing.assert_array_equal(found, by_loops(*shape))
-
-
-def where_upper_tiles_are(counts, sides):
-    """Returns the places of the tiles that have an entry on or above the diagonal."""
-    return {
-        (i, j)
-        for i in range(counts[0])
-        for j in range(counts[1])
-        if any(
-            a <= b
-            for a in range(i * sides[0], (i + 1) * sides[0])
-            for b in range(j * sides[1], (j + 1) * sides[1])
-        )
-    }
+    np.testing.assert_array_equal(found, pairs(*(numbers(n, 1)[:, 0] for n in shape)))
 
 
 @pytest.mark.parametrize("decided", ["before", "as it runs"])
@@ -85,12 +59,17 @@ def test_below_the_diagonal_is_the_mirror_image_and_no_tile_is_computed(name, de
     found = jax.jit(matrix)(*map(numbers, counts, sides), True)
     jax.effects_barrier()
     # What belongs to a pair is transposed with it.
-    expected = by_loops(n, n)
-    for a in range(n):
-        for b in range(a):
-            expected[a, b] = expected[b, a].T
-    np.testing.assert_array_equal(found, expected)
-    assert sorted(computed) == sorted(where_upper_tiles_are(counts, sides))
+    whole = np.asarray(pairs(*2 * [numbers(n, 1)[:, 0]]))
+    below = np.tri(n, k=-1, dtype=bool)[..., None, None]
+    np.testing.assert_array_equal(found, np.where(below, whole.transpose(1, 0, 3, 2), whole))
+    # Tiles with an entry on or above the diagonal: the first row is at most the last column.
+    upper = {
+        (i, j)
+        for i in range(counts[0])
+        for j in range(counts[1])
+        if i * sides[0] <= (j + 1) * sides[1] - 1
+    }
+    assert sorted(computed) == sorted(upper)
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

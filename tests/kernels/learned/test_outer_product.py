@@ -11,7 +11,8 @@ import pytest
 from lsa_jax import kernels, models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.infinite import recursion, tiles
-from lsa_jax.kernels.infinite.steps import Affine, serial
+from lsa_jax.kernels.infinite.neural_tangents import serial
+from lsa_jax.kernels.infinite.steps import Affine
 from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, LayerNorm, Relu
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -149,7 +150,7 @@ def test_wrong_arguments_are_refused():
     model, shape = make("convolutional")
     x, points, weights = draw(shape, 4, 2)
     of = kernels.average_gradient_outer_product
-    only_there = kernels.infinite_kernel(serial(model.kernel.steps)[2])
+    only_there = kernels.infinite_of(serial(model.kernel.steps))
     for error, call in [
         (InputError, lambda: kernels.gram(model.kernel.transformed(np.eye(2)), x)),
         (InputError, lambda: only_there.transform_size(shape)),

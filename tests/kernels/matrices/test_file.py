@@ -51,28 +51,6 @@ def test_the_file_is_the_matrix_that_numpy_reads_and_is_computed_once(path, pair
     assert path.stat().st_mtime_ns == before
 
 
-class _Stopped(Exception):
-    pass
-
-
-def _stop_at(fraction):
-    def stop(done):
-        if done >= fraction:
-            raise _Stopped
-
-    return stop
-
-
-def test_tiles_that_were_done_when_the_work_stopped_are_not_computed_again(path):
-    with pytest.raises(_Stopped):
-        compute(path, progress=_stop_at(0.4))
-    fractions = []
-    matrix = compute(path, progress=fractions.append)
-    assert len(fractions) == NUM_TILES - np.ceil(0.4 * NUM_TILES)
-    assert fractions[-1] == 1.0
-    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, workers=Workers(ONE)))
-
-
 def test_a_torn_line_of_the_journal_counts_for_nothing(path):
     expected = np.array(compute(path))
     journal = path.with_name("kernel.npy.0.journal")

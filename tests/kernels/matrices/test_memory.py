@@ -1,7 +1,5 @@
 """Free memory and disk space."""
 
-import contextlib
-import math
 import shutil
 
 import jax
@@ -80,25 +78,6 @@ def test_the_smallest_limit_of_all_groups_around_a_process_counts(own, names, gr
         names,
     )
     assert memory.host_available() == 8000
-
-
-@pytest.mark.parametrize(
-    "at_most, needed, refused",
-    [(1000, 2000, False), (1001, 1000, False), (1001, 1001, True), (math.inf, 5000, True)],
-)
-def test_a_call_is_refused_by_its_needs_which_are_computed_where_it_may_not_fit(
-    at_most, needed, refused, monkeypatch
-):
-    monkeypatch.setattr(memory, "host_available", lambda: 1000.0)
-    computed = []
-
-    def work_out():
-        computed.append(needed)
-        return float(needed)
-
-    with pytest.raises(InputError, match="fewer") if refused else contextlib.nullcontext():
-        memory.check_fits_device("the kernel", float(at_most), work_out, "fewer examples")
-    assert len(computed) == (at_most > 1000)
 
 
 def test_a_file_that_is_there_holds_its_blocks_already(tmp_path, monkeypatch):
