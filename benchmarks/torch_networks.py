@@ -24,10 +24,12 @@ class Network(NamedTuple):
     Attributes:
         forward: `(parameters, inputs) -> outputs`; images come with channels first.
         mirrored: whether images and filters are.
+        channels_last: whether they lie so in memory.
     """
 
     forward: Callable[[Parameters, Any], Any]
     mirrored: bool = True
+    channels_last: bool = False
 
     def translated(self, params: Parameters) -> Parameters:
         """Returns our parameters as tensors to be trained."""
@@ -35,9 +37,9 @@ class Network(NamedTuple):
 
         def tensor(array: Any) -> Any:
             array = np.array(array)
-            if array.ndim == 4:
-                array = self._mirror(array, (0, 1)).transpose(3, 2, 0, 1).copy()
-            return torch.from_numpy(array).requires_grad_()
+            if array.ndim != 4:
+                return torch.from_numpy(array).requires_grad_()
+            return self._placed(self._mirror(array, (0, 1)).transpose(3, 2, 0, 1)).requires_grad_()
 
         return jax.tree.map(tensor, params)
 
@@ -52,9 +54,14 @@ class Network(NamedTuple):
 
     def images(self, x: Float[np.ndarray, "n h w c"]) -> Any:
         """Returns images as `forward` takes them."""
+        return self._placed(self._mirror(x, (1, 2)).transpose(0, 3, 1, 2))
+
+    def _placed(self, array: np.ndarray) -> Any:
+        """Returns images or filters, [n, channels, ...], as a tensor."""
         import torch
 
-        return torch.from_numpy(self._mirror(x, (1, 2)).transpose(0, 3, 1, 2).copy())
+        tensor = torch.from_numpy(array.copy())
+        return tensor.to(memory_format=torch.channels_last) if self.channels_last else tensor
 
     def _mirror(self, array: np.ndarray, axes: tuple[int, int]) -> np.ndarray:
         return np.flip(array, axes) if self.mirrored else array

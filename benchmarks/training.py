@@ -20,7 +20,7 @@ from benchmarks.measure import Contest, Skipped
 from benchmarks.works import WORKS
 from lsa_jax import models, training
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.growing.transformer import Sizes, encoder
+from lsa_jax.experiments.growing import transformer
 from lsa_jax.experiments.lsa.noise_curves.learners import linearized_model
 from lsa_jax.experiments.stability.cifar_resnet import cifar_resnet
 from lsa_jax.parallel import ReplicaLayout
@@ -29,6 +29,9 @@ from lsa_jax.training.programs import Recipe, Source, epoch_order, make_epoch, m
 _SEED, _CLASSES = 0, 10
 _RATE = 1e-3
 _MNIST, _CIFAR = (28, 28, 1), (32, 32, 3)
+
+# Settings of PyTorch, besides "eager".
+_LAST, _COMPILED = "channels last", "torch.compile"
 
 
 class _Work(NamedTuple):
@@ -64,7 +67,7 @@ def contests(*, quick: bool) -> Iterator[Contest | Skipped]:
 
 def _work(name: str, quick: bool) -> _Work:
     standard = {"parameterization": "standard"}
-    sizes = Sizes(50, 8, 8, 2, 16) if quick else Sizes(1000, 128, 256, 4, 1024)
+    sizes = transformer.Sizes(*((50, 8, 8, 2, 16) if quick else (1000, 128, 256, 4, 1024)))
     wrn, wrn_of = models.wide_resnet(1, **standard), torch_networks.WIDE_RESNET
     work = {
         "MNIST CNN": lambda: _Work(models.cnn(**standard), torch_networks.CNN, _MNIST, 50, 2000),
@@ -73,7 +76,7 @@ def _work(name: str, quick: bool) -> _Work:
         "ResNet-20": lambda: _Work(cifar_resnet(20), torch_networks.RESNET_20, _CIFAR, 128, 16),
         "linearised WRN-10-1": lambda: _Work(wrn, wrn_of, _CIFAR, 128, 16, linearised=True),
         "Transformer stack": lambda: _Work(
-            encoder(sizes).model(1 if quick else 4),
+            _encoder(sizes, 1 if quick else 4),
             torch_networks.encoder(sizes.heads),
             (sizes.length,),
             16,
@@ -85,6 +88,17 @@ def _work(name: str, quick: bool) -> _Work:
     return work._replace(example=small, batch=3, steps=2) if quick else work
 
 
+def _encoder(sizes: transformer.Sizes, num_layers: int) -> models.Model:
+    """Returns the encoder of so many layers, tokens [n, t] to logits [n, t, vocabulary]."""
+    network = transformer.encoder(sizes)
+
+    def apply(params: Any, tokens: Array) -> Array:
+        positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+        return network.apply(params, tokens, jnp.zeros(len(tokens), int), positions)
+
+    return models.Model(lambda key, _: network.init(key, num_layers), apply, None)
+
+
 def _contest(name: str, work: _Work) -> Contest:
     data, order = _data(work)
     ours, program, start = _ours(work, data)
@@ -94,7 +108,7 @@ def _contest(name: str, work: _Work) -> Contest:
         work.steps * work.batch,
         ours,
         "PyTorch",
-        {"eager": _theirs(work, start, data, order)},
+        {way: _theirs(work, start, data, order, way) for way in _ways(work)},
         traced=program,
     )
 
@@ -141,13 +155,23 @@ def _weights(params: Any, work: _Work) -> Any:
     return jax.tree.map(lambda a: a[0], trained)
 
 
-def _theirs(work: _Work, start: Any, data: Dataset, order: np.ndarray) -> Callable[[], np.ndarray]:
+def _ways(work: _Work) -> list[str]:
+    """Returns PyTorch's settings: its compiler takes no linearisation, and tokens no channels."""
+    no_images = work.vocabulary is not None
+    return ["eager", *[_LAST] * (not no_images), *[_COMPILED] * (not work.linearised)]
+
+
+def _theirs(
+    work: _Work, start: Any, data: Dataset, order: np.ndarray, way: str
+) -> Callable[[], np.ndarray]:
     import torch
 
     tokens, peer = work.vocabulary is not None, work.peer
+    peer = peer._replace(channels_last=way == _LAST)
     inputs = torch.from_numpy(data.inputs) if tokens else peer.images(data.inputs)
     targets = torch.from_numpy(data.targets if tokens else data.targets.argmax(axis=1)).long()
     forward = _linearised(peer, start) if work.linearised else peer.forward
+    forward = torch.compile(forward) if way == _COMPILED else forward
     batches = torch.from_numpy(order.copy())
 
     def run() -> np.ndarray:

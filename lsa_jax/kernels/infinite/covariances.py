@@ -400,7 +400,10 @@ def _nonlinear(
     after = (scale1.after, scale2.after)
     units = units_of(after, axes) if apart else None
     nothing = (None, None)
-    before = state.quotients() if form == "distance" else nothing
+    # With their inverses, which the pass over the pairs would compute for each pair.
+    before = (
+        [(one, inverse_of(one)) for one in state.quotients()] if form == "distance" else nothing
+    )
     quotients = _quotients(after, units) if apart else nothing
 
     def at(pairs: tuple, side1: tuple, side2: tuple) -> tuple[Array, Array | None]:
@@ -413,8 +416,8 @@ def _nonlinear(
             cosine = correlations.cosine(nngp, scale1.inverse, scale2.inverse, tolerance)
         else:
             if form == "distance":
-                inverses = inverse_of(before1), inverse_of(before2)
-                nngp = _gaps(nngp, before1, before2, *inverses, tolerance)
+                (one, inverse1), (other, inverse2) = before1, before2
+                nngp = _gaps(nngp, one, other, inverse1, inverse2, tolerance)
             cosine = correlations.cosine_of_gap(nngp, tolerance)
         if own is not None:
             ntk = _with_own(ntk, own, cosine.value * (scale1.std * scale2.std))

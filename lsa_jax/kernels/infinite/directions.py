@@ -19,11 +19,12 @@ from lsa_jax import backend
 from lsa_jax.kernels.infinite.layouts import Layout
 
 # Features up to which distances are summed number by number. Products of matrices for each
-# position are too small for a CPU: with windows 3 x 3 of one channel the first layer took 1.7
-# times as long by them. A GPU sums in the pass of the nonlinearity that follows, where a matrix
-# would be written and read again: compiled for an H100, a pair of the CNN moves 3.1 kB and not 4.5.
-# A TPU has a unit for matrices, and operations after a product are in one pass with it.
-_FEW = {"cpu": 16, "gpu": 16, "tpu": 0}
+# position are too small for a CPU: with windows 3 x 3 of one channel the first layer took 7 times
+# as long by them, of three channels 3 times. A GPU sums in the pass of the nonlinearity that
+# follows, where a matrix would be written and read again: compiled for an H100, a pair of the CNN
+# moves 3.1 kB and not 4.5. A TPU has a unit for matrices, and operations after a product are in one
+# pass with it.
+_FEW = {"cpu": 32, "gpu": 16, "tpu": 0}
 
 # Relative to the eps and the squared sizes of the factors, gaps below which the rounding of
 # a product counts too much: it is a few eps times the sizes, and the root's error has to stay 1e-6.
