@@ -3,6 +3,7 @@
 Settings and runs use these entries. Nothing here imports jax before a network is built.
 """
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Family(NamedTuple):
-    """A family of networks: its function, and the fields it takes besides the common ones.
+    """A family of networks.
 
     Attributes:
         module: has a function of the family's name, which takes `width_factor`, `num_classes`,
@@ -57,6 +58,7 @@ def function(name: str) -> Callable[..., "Model"]:
     return getattr(importlib.import_module(FAMILIES[name].module), name)
 
 
+@functools.cache
 def own_model(name: str) -> "Model":
     """Returns the network of FILE.py:NAME, in its own parameterisation.
 
