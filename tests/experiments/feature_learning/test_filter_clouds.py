@@ -184,3 +184,11 @@ def test_each_claim_has_its_threshold_and_conditions(fields, words, status):
     config = make(epochs=(3, 20), **near, **axes)[0]
     found = decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), rows))
     assert {row.status for row in found if words in row.item} == {status}
+
+
+def test_the_table_has_the_paper_s_numbers_beside_ours():
+    rows = pd.DataFrame([filter_row(128, 0), filter_row(128, 2), filter_row(9, 1)])
+    of = experiment._table(rows).set_index(["network", "number"])
+    assert of.loc[("ResNet(128)", "block1 centres cosine")].tolist() == [-0.7245, "-0.7245 ± 0.014"]
+    assert of.loc[("ResNet(128)", "v2 v"), "paper"] == 0.8655
+    assert of.loc["ResNet(9)", "paper"].isna().all()

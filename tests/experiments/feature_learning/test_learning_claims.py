@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reports import make_report
 from small_sweeps import maker
 
 from lsa_jax.experiments.feature_learning.learning.report import ROWS, make_claims
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS, planned
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 
@@ -102,3 +104,16 @@ def test_neurons_form_clusters_where_many_turn_and_one_is_near(cosine, share, st
     changes |= {"random_features": {"cosine": 0.1, "share_near": start}}
     found = decided(make(**fields)[0], changes)
     assert [found[item] for item in found if "neuron" in item] == statuses
+
+
+def test_tables_have_the_paper_s_numbers_and_ours_and_other_settings_have_their_own(tmp_path):
+    config = make(sweep__ntk_rate=(1e-4,), sweep__seed=(0, 1))[0]
+    results = results_of(config, {})
+    for run in results["id"]:
+        files.write_run(tmp_path, run, {"id": run, "status": "ok"}, [{"step": 0}])
+    main, others = (table for _, table in make_report(config, results, tmp_path).tables)
+    cells = ["84", "100 ± 0", "86.4", "86.45 ± 0.071", "", "0.5005 ± 0.00071"]
+    assert main.set_index("row").loc["NTK"].tolist()[:6] == cells
+    assert main.set_index("row").loc["NTK w/o structure"].tolist()[:3] == ["", "100 ± 0", ""]
+    of = others.set_index(["learner", "rate"])["test %"]
+    assert of["ntk", 1e-4] == "86.4"  # of the first seed alone

@@ -137,6 +137,18 @@ def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, unin
     assert {outcome.status for outcome in all_fail} == {"failed"} and len(fractions) == 1
 
 
+def test_measures_along_the_way_begin_at_zero_and_change_nothing(tmp_path):
+    fields = {"sampler": "plain", "population": False, "init_scale": 0.5}
+    points = make(**fields, measures=("kernel_distance",), measured_examples=16)
+    measured, plain = run(points, tmp_path / "measured"), run(make(**fields), tmp_path / "plain")
+    for one, other in zip(measured, plain, strict=True):
+        distances = [row.pop("kernel_distance") for row in one.history]
+        assert json.dumps(one.history) == json.dumps(other.history)
+        assert one.metrics.items() >= other.metrics.items()
+        assert distances[0] == pytest.approx(0, abs=1e-6) and distances[-1] > 1e-4
+        assert one.metrics["measured_examples"] == 16
+
+
 def course(seed=0, sign=1.0, count=5, **columns):
     """A made-up run in which everything the paper says holds, or its opposite."""
     step = 10 * np.arange(count)

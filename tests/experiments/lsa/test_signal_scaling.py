@@ -12,6 +12,7 @@ from lsa_jax.experiments.lsa.signal.population import flow_to_target, misclassif
 from lsa_jax.experiments.lsa.signal_scaling.experiment import (
     EXPERIMENT,
     course_of,
+    fit_of,
     fit_power_law,
     growths_of,
     make_claims,
@@ -105,6 +106,13 @@ def test_growth_is_decided_between_neighbours_from_k0_on():
         own = rows([100 * 4 ** (exponent * place) for place in range(3)], learner="population")
         first, growth = decided(own)
         assert (first.status, growth.status, growth.low) == ("shown", status, None)
+
+
+def test_exponents_are_fitted_from_16_times_k0_on_where_there_are_enough_k():
+    # At k0 and next to it steps are few; from 16 k0 on they grow like the root of k.
+    course = rows([1.0, 2.0, 100.0, 200.0, 400.0])
+    assert fit_of(course).exponent == pytest.approx(0.5)
+    assert fit_of(course.iloc[:4]) == fit_power_law(course["k"][:4], course["steps_taken"][:4])
 
 
 def test_the_growth_of_minibatches_is_decided_by_seeds():

@@ -5,6 +5,7 @@ images, placements and backgrounds are functions of (seed, split, example) for e
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,9 +121,10 @@ def build_model(config: Config, learner: str, num_classes: int) -> Model:
     """
     if families.is_own(config.model.name):
         return families.own_model(config.model.name)
-    model, family = config.model, families.FAMILIES[config.model.name]
-    own = {field: model[field] for field in (*family.fields, "dtype", "w_std", "b_std")}
-    if family.batch_axis:
+    model = config.model
+    taken = inspect.signature(families.function(model.name)).parameters
+    own = {field: model[field] for field in model if field in {*taken, "dtype", "w_std", "b_std"}}
+    if "batch_axis" in taken:
         own["batch_axis"] = parallel.BATCH_AXIS if config.parallel == "data" else None
     return _build(
         model.name,
@@ -144,15 +146,9 @@ def make_optimizer(
     """Returns the optimiser of a learner's settings, with the rates of its parameterisation."""
     factors = trained.model.rate_factors
     rates = factors and split(factors(input_shape, settings.optimizer), trained.frozen)[0]
-    schedule = training.make_schedule(
-        settings.schedule,
-        settings.learning_rate,
-        epochs=settings.epochs,
-        steps_per_epoch=steps_per_epoch,
-        decay_epochs=settings.decay_epochs,
-        decay_factor=settings.decay_factor,
-        warmup_epochs=settings.warmup_epochs,
-    )
+    names = ("epochs", "decay_epochs", "decay_factor", "warmup_epochs")
+    course = {name: settings[name] for name in names} | {"steps_per_epoch": steps_per_epoch}
+    schedule = training.make_schedule(settings.schedule, settings.learning_rate, **course)
     return training.make_optimizer(
         settings.optimizer,
         schedule,

@@ -149,14 +149,12 @@ def _machine(
     from lsa_jax import kernels
 
     assert isinstance(kernel, kernels.InfiniteKernel)
+    options |= {name: settings[name] for name in ("updates", "points", "power")}
     found = kernels.recursive_feature_machine(
         kernel.transformed,
         *examples,
         size=kernel.transform_size(examples[0].shape[1:]),
-        updates=settings.updates,
-        points=settings.points,
         ridge=settings.ridge[0],
-        power=settings.power,
         **options,
     )
     return list(map(kernel.transformed, found.transforms[:-1])) + [found.kernel]

@@ -171,14 +171,9 @@ def compose(
 ) -> Dataset:
     """Places examples on their backgrounds: a function of (seed, split, index, epoch) alone."""
     data = config.data
-    composition = Composition(
-        image_size=data.image_size,
-        background_size=data.background_size,
-        placement=data.placement,
-        background=data.background,
-        fresh=data.fresh_backgrounds and which == TRAIN,
-        transparent=data.transparent,
-    )
+    names = ("image_size", "background_size", "placement", "background", "transparent")
+    fresh = data.fresh_backgrounds and which == TRAIN
+    composition = Composition(**{name: data[name] for name in names}, fresh=fresh)
     key = jax.random.fold_in(replica["data_key"], which)
     shown = index if len(split.images) == len(split.targets) else index % len(split.images)
     power = data.std_power if data.background == "gaussian" else 1
