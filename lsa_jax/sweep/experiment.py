@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import ml_collections
+import numpy as np
 
 from lsa_jax.arrays import digest
 from lsa_jax.reporting.courses import EXAMPLES, SHARE, counter, is_measure
@@ -71,6 +72,20 @@ def with_course(
     if unit != "row":
         history.sort(key=lambda row: row[unit])
     return with_last_measures(outcome._replace(history=history), cost)
+
+
+def outcome_of(history: Any, replica: int) -> Outcome:
+    """Returns the outcome of one network of a `training.History`: its last losses and metrics."""
+    rows = [
+        {name: v[replica].item() if isinstance(v, np.ndarray) else v for name, v in row.items()}
+        for row in history.rows
+    ]
+    if replica in history.failures:
+        return Outcome({}, rows, "failed", history.failures[replica])
+    last = {n: v for n, v in sorted(rows[-1].items()) if n.startswith(("test_", "train_"))}
+    kept = None if history.outcomes is None else Outcomes(history.outcomes[replica])
+    outcome = Outcome(last, rows, outcomes=kept)
+    return with_last_measures(outcome, history.measured)
 
 
 def with_test(outcomes: Iterable[Outcome], test: Any) -> list[Outcome]:

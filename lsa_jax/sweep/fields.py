@@ -116,7 +116,7 @@ class Rule(NamedTuple):
     """A condition on several fields of a configuration.
 
     Attributes:
-        field: dotted name of the field that an error names.
+        field: dotted name of the field that an error names; `{c.learner}` stands for its value.
         holds: `(config) -> bool`; sees a configuration whose single fields are accepted and in
             which the rules before it hold.
         accepted: words of the error, after "accepted: "; `{c.data.k}` stands for the value of a
@@ -130,9 +130,8 @@ class Rule(NamedTuple):
     def check(self, config: ml_collections.ConfigDict) -> None:
         """Raises `InputError` unless the rule holds."""
         if not self.holds(config):
-            value = flatten(config)[self.field]
-            accepted = self.accepted.format(c=config)
-            raise InputError(f"config.{self.field} is {value!r}; accepted: {accepted}")
+            field, accepted = self.field.format(c=config), self.accepted.format(c=config)
+            raise InputError(f"config.{field} is {flatten(config)[field]!r}; accepted: {accepted}")
 
 
 class Settings(NamedTuple):
@@ -180,12 +179,20 @@ def product(axes: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
-def product_of(*names: str) -> Callable[[ml_collections.ConfigDict], list[dict[str, Any]]]:
+def product_of(
+    *names: str, optional: Iterable[str] = ()
+) -> Callable[[ml_collections.ConfigDict], list[dict[str, Any]]]:
     """Returns the sweep over fields by dotted name, whose values are in `config.sweep`.
 
-    The values of "model.kind" are those of `config.sweep.kind`. The last field varies fastest.
+    The values of "model.kind" are those of `config.sweep.kind`. The last field varies fastest. An
+    optional field without values is not swept.
     """
-    return lambda config: product({name: config.sweep[name.split(".")[-1]] for name in names})
+
+    def sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
+        axes = {name: config.sweep[name.split(".")[-1]] for name in names}
+        return product({n: values for n, values in axes.items() if values or n not in optional})
+
+    return sweep
 
 
 def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
+from lsa_jax.experiments.lsa.sparse_signal import patch_cnn
 from lsa_jax.models import Model, cnn, mlp, wide_resnet
 
 

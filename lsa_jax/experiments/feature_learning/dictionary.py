@@ -1,9 +1,8 @@
 """Inputs made of hidden patterns: a dictionary, the patterns present, and a label that counts some.
 
 x = M phi + zeta. The columns of M are the patterns, phi in {0, 1}^D marks the present ones, zeta is
-noise. The label depends on phi_A alone, A being k class-relevant patterns. With input
-structure the law of phi differs between relevant and other patterns; without, every phi_j is a fair
-coin, and only the label depends on A.
+noise. The label depends on phi_A alone, A being k class-relevant patterns. Without input structure
+every phi_j is a fair coin; with it the law of phi differs between relevant and other patterns.
 """
 
 import math
@@ -26,24 +25,12 @@ class Dictionary:
 
 
 class PatternLaw(NamedTuple):
-    """The law of hidden patterns and labels.
+    """The law of hidden patterns, 0.0 or 1.0, and labels, -1.0 or 1.0."""
 
-    Attributes:
-        num_patterns: D.
-        relevant: A, numbers of the k class-relevant patterns.
-        draw: `(key, n) -> (phi [n, D], y [n])`, patterns 0.0 or 1.0 and labels -1.0 or 1.0.
-        label: `(phi [n, D]) -> y [n]`; None where only patterns of `draw` have a label.
-    """
-
-    num_patterns: int
-    relevant: Int[np.ndarray, " k"]
-    draw: Callable[[Key[Array, ""], int], tuple[Array, Array]]
-    label: Callable[[Array], Array] | None
-
-
-def draw_relevant(key: Key[Array, ""], num_patterns: int, k: int) -> Int[np.ndarray, " k"]:
-    """Draws A, k of the patterns."""
-    return np.sort(np.asarray(jax.random.permutation(key, num_patterns))[:k])
+    num_patterns: int  # D
+    relevant: Int[np.ndarray, " k"]  # A, numbers of the class-relevant patterns
+    draw: Callable[[Key[Array, ""], int], tuple[Array, Array]]  # (key, n) -> (phi [n, D], y [n])
+    label: Callable[[Array], Array] | None  # of phi; None where only patterns of `draw` have one
 
 
 def count_label(
@@ -90,14 +77,14 @@ def parity_mixture(
 ) -> PatternLaw:
     """The mixture of the lower bound: parities of fair coins, and relevant patterns all alike.
 
-    With probability p0 all patterns are independent. Otherwise either all relevant patterns are
-    present or none is, and each other one with probability p0 / (2 - 2 p0). The label is the
-    parity.
+    With probability p0, at most 2/3, all patterns are independent. Otherwise either all relevant
+    patterns are present or none is, and each other one with probability p0 / (2 - 2 p0). The label
+    is the parity of A, whose size is odd, so that all ones and all zeros differ in it.
 
     Args:
         num_patterns: D.
-        relevant: A, of odd size, so that all ones and all zeros differ in their label.
-        p0: share of the first part, at most 2/3.
+        relevant: A.
+        p0: share of the first part.
         probabilities: of each pattern in the first part; None takes 1/2. Others than 1/2 give
             relevant patterns of unequal correlation with the label (appendix F).
         ones_share: probability of all ones in the second part; others than 1/2 unbalance classes.
@@ -229,8 +216,7 @@ def compose(
 def normalisation(x: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, " d"], float]:
     """Returns the mean of training inputs and s, s^2 being the sum of their variances.
 
-    (x - mean) / s then has a mean squared length of 1; with an orthonormal dictionary s^2 is the
-    sum of the variances of the patterns.
+    (x - mean) / s then has a mean squared length of 1.
 
     Source: Shi, Wei and Liang (2022), section 3.
     """
@@ -244,7 +230,7 @@ def gaussian_mixture(
 ) -> Dataset:
     """Draws from 2^k Gaussian clusters around sum_i eps_i M_i, labelled by the parity prod_i eps_i.
 
-    M are the centres; `noise_std` is of every coordinate. Targets are -1.0 or 1.0.
+    M are the centres; `noise_std` is of every coordinate.
 
     Source: Shi, Wei and Liang (2022), eq. 290.
     """

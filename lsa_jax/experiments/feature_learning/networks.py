@@ -57,9 +57,8 @@ def truncated_relu_network(
     """Returns g(x) = sum_i a_i s(<w_i, x> + b_i) with 2 m neurons, of inputs [n, d].
 
     Parameters are "w" [d, 2 m], "b" [2 m] and "a" [2 m], independent centred Gaussians for the
-    first m neurons, of the standard deviations given. Neuron m + i starts with the weight and bias
-    of neuron i and with -a_i, so the network starts at zero without bias. Outputs are means over
-    noise in the neurons of standard deviation `noise_std`.
+    first m neurons. Neuron m + i starts with the weight and bias of neuron i and with -a_i, so the
+    network starts at zero. Outputs are means over noise of deviation `noise_std` in the neurons.
 
     Source: Shi, Wei and Liang (2022), section 3.1.
     """

@@ -30,9 +30,15 @@ def unit_rows(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     return rows / np.where(norms > 0, norms, 1)
 
 
-def scale_directions(
-    vectors: Float[np.ndarray, "n d"], max_iterations: int = 100
-) -> Float[np.ndarray, "n 2"]:
+def _distances(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
+    """Returns 1 - cosine of all pairs of directions."""
+    rows = unit_rows(vectors)
+    distances = np.clip(1 - rows @ rows.T, 0, 2)
+    np.fill_diagonal(distances, 0)
+    return distances
+
+
+def scale_directions(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
     """Places directions in the plane so that distances come near 1 - cosine.
 
     Metric multidimensional scaling by SMACOF from the classical solution, so that the same vectors
@@ -40,13 +46,11 @@ def scale_directions(
     """
     from sklearn.manifold import smacof  # here: seconds of import that no other experiment needs
 
-    rows = unit_rows(vectors)
-    distances = np.clip(1 - rows @ rows.T, 0, 2)
-    np.fill_diagonal(distances, 0)
+    distances = _distances(vectors)
     centred = distances**2 - (distances**2).mean(axis=0, keepdims=True)
     values, axes = np.linalg.eigh(-0.5 * (centred - centred.mean(axis=1, keepdims=True)))
     start = axes[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))[None]
-    placed, _ = smacof(distances, init=start, n_init=1, max_iter=max_iterations)
+    placed, _ = smacof(distances, init=start, n_init=1, max_iter=100)
     return placed
 
 
@@ -55,10 +59,10 @@ def picture_rows(
     weights: list[Float[np.ndarray, "neurons d"]],
     marks: Float[np.ndarray, "marks d"],
 ) -> list[dict[str, Any]]:
-    """Returns one row a step: places of neurons and marks in the plane.
+    """Returns one row a step: places in the plane of marks and of neurons that are not zero.
 
-    Neurons of weight zero are left out. A neuron belongs to the mark, a true direction, within
-    `NEAR` of it at the last step, or to none (-1).
+    A neuron belongs to the mark, a true direction, within `NEAR` of it at the last step, or to none
+    (-1).
     """
     last = unit_rows(weights[-1]) @ unit_rows(marks).T
     nearest = np.full(len(last), -1)
@@ -127,15 +131,12 @@ def draw_pictures(
 
 
 def spherical_means(
-    vectors: Float[np.ndarray, "n d"], num_clusters: int, iterations: int = 100
+    vectors: Float[np.ndarray, "n d"], num_clusters: int
 ) -> tuple[Float[np.ndarray, "k d"], Integer[np.ndarray, " n"]]:
-    """Clusters directions by spherical k-means.
+    """Returns centres at length 1 and clusters of directions, by spherical k-means.
 
     It starts from the two directions that are furthest apart and adds, one by one, the direction
     whose largest cosine with the chosen ones is least, so that nothing is random.
-
-    Returns:
-        The centres at length 1, and the cluster of each direction.
     """
     rows = unit_rows(vectors)
     products = rows @ rows.T
@@ -143,7 +144,7 @@ def spherical_means(
     while len(chosen) < num_clusters:
         chosen.append(int(products[:, chosen].max(axis=1).argmin()))
     centres, cluster = rows[chosen], np.full(len(rows), -1)
-    for _ in range(iterations):
+    for _ in range(100):
         before, cluster = cluster, (rows @ centres.T).argmax(axis=1)
         if (cluster == before).all():
             break
@@ -157,8 +158,7 @@ def spherical_means(
 def silhouette(vectors: Float[np.ndarray, "n d"], cluster: Integer[np.ndarray, " n"]) -> float:
     """Returns the mean silhouette coefficient of clusters of directions, by 1 - cosine.
 
-    It is 1 where clusters are narrow and far apart, about 0 where directions are random, and 0 for
-    one cluster alone.
+    It is 1 where clusters are narrow and far apart, and 0 for one cluster alone.
 
     Source: Rousseeuw (1987), Silhouettes.
     """
@@ -166,7 +166,4 @@ def silhouette(vectors: Float[np.ndarray, "n d"], cluster: Integer[np.ndarray, "
 
     if not 1 < len(np.unique(cluster)) < len(cluster):
         return 0.0
-    rows = unit_rows(vectors)
-    distances = np.clip(1 - rows @ rows.T, 0, 2)
-    np.fill_diagonal(distances, 0)
-    return float(silhouette_score(distances, cluster, metric="precomputed"))
+    return float(silhouette_score(_distances(vectors), cluster, metric="precomputed"))

@@ -85,9 +85,3 @@ def test_gaussian_clusters_lie_around_the_corners(key):
     signs = np.sign(np.asarray(x @ centres))
     np.testing.assert_array_equal(y, signs.prod(axis=1))
     assert np.std(x - signs @ centres.T) == pytest.approx(0.05, rel=0.1)
-
-
-def test_relevant_patterns_are_different_ones(key):
-    drawn = [dictionary.draw_relevant(jax.random.key(seed), 9, 4) for seed in range(50)]
-    assert all(len(set(own)) == 4 for own in drawn)
-    assert set(np.concatenate(drawn)) == set(range(9))

@@ -55,13 +55,6 @@ def decided(config, changes):
     return {row.item: row.status for row in decide_all(make_claims(config), runs)}
 
 
-@pytest.mark.parametrize("item", [TABLE1, "feature_learning/table3_d100"])
-def test_the_paper_s_own_tables_are_shown(item):
-    exact = {"one_step_exact": {"test_accuracy": FEATURE_LEARNING[item]["one_step"][1] / 100}}
-    found = decided(make(paper_item=item)[0], exact)
-    assert set(found.values()) == {"shown"} and any("cosine" in item for item in found)
-
-
 @pytest.mark.parametrize(
     ("changes", "words", "status"),
     [
@@ -114,21 +107,13 @@ def test_neurons_form_clusters_where_many_turn_and_one_is_near(cosine, share, st
 
 
 def test_tables_have_the_paper_s_numbers_and_ours_and_other_settings_have_their_own(tmp_path):
-    other = {"sweep__ntk_steps": (9,), "sweep__class_weights": ("none",)}
-    config = make(sweep__ntk_rate=(1e-4,), sweep__seed=(0, 1), **other)[0]
+    config = make(sweep__ntk_rate=(1e-4,), sweep__seed=(0, 1))[0]
     results = results_of(config, {})
-    for name, number in {"class_weights": 0.4, "first_rate": 0.3, "steps": 0.9}.items():
-        changed = results[name] != config[name]
-        results["test_accuracy"] = results["test_accuracy"].mask(changed, number)
     for run in results["id"]:
         files.write_run(tmp_path, run, {"id": run, "status": "ok"}, [{"step": 0}])
-    report = make_report(config, results, tmp_path)
-    main, others = (table for _, table in report.tables)
+    main, others = (table for _, table in make_report(config, results, tmp_path).tables)
     cells = ["84", "100 ± 0", "86.4", "86.45 ± 0.071", "", "0.5005 ± 0.00071"]
     assert main.set_index("row").loc["NTK"].tolist()[:6] == cells
     assert main.set_index("row").loc["NTK w/o structure"].tolist()[:3] == ["", "100 ± 0", ""]
-    of = others.set_index(["learner", "rate", "first_rate", "steps", "class_weights"])["test %"]
-    assert of["ntk", 1e-4, 1e-6, 600, "first_steps"] == "86.4"  # of the first seed alone
-    assert of["one_step_exact", 10, 10, 600, "first_steps"] == "30 ± 0"
-    assert of["ntk", 1e-5, 1e-6, 9, "first_steps"] == "90 ± 0"
-    assert of["network", 0.1, 1e-6, 600, "none"] == "40 ± 0"
+    of = others.set_index(["learner", "rate"])["test %"]
+    assert of["ntk", 1e-4] == "86.4"  # of the first seed alone

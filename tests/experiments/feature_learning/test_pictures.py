@@ -22,7 +22,7 @@ def clusters():
 def test_places_of_directions_in_a_plane_are_at_their_distances():
     angles = np.array([0.0, 0.3, 0.5])
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1) * [[1], [5], [0.2]]
-    placed = scale_directions(rows, 500)
+    placed = scale_directions(rows)
     for i, j in ((0, 1), (0, 2), (1, 2)):
         expected = 1 - np.cos(angles[i] - angles[j])
         assert np.linalg.norm(placed[i] - placed[j]) == pytest.approx(expected, abs=0.02)

@@ -13,8 +13,11 @@ from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.learners import batch_rows
 from lsa_jax.experiments.feature_learning.weight_clouds import experiment
-from lsa_jax.experiments.feature_learning.weight_clouds.experiment import CloudState, WeightClouds
-from lsa_jax.experiments.feature_learning.weight_clouds.report import make_claims
+from lsa_jax.experiments.feature_learning.weight_clouds.experiment import (
+    CloudState,
+    WeightClouds,
+    make_claims,
+)
 from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all

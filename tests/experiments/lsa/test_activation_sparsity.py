@@ -101,20 +101,3 @@ def test_the_claim_follows_the_numbers(tmp_path, end, status):
     assert {claim.status for claim in claims} == {status}
     guessed = reported(tmp_path / "guessed", {0.0: end}, {0.0: 0.08}, seeds=3).claims
     assert {claim.status for claim in guessed} == {"condition not met"}
-
-
-def test_layers_are_in_the_network_s_order_and_their_mean_is_one_of_them(tmp_path):
-    found = reported(tmp_path, {0.0: 0.245}, {0.0: 0.5}, layers=11)
-    ((_, ends),) = found.tables
-    names = [f"ReLU {i + 1}" for i in range(11)] + ["mean of the layers"]
-    assert ends["layer"].tolist() == names
-    each = 50 / np.arange(1, 12)
-    first = [float(cell.split(" ±")[0]) for cell in ends["at the start"]]
-    np.testing.assert_allclose(first, [*each, each.mean()], rtol=1e-3)
-
-
-def test_a_scale_of_noise_is_named_where_there_are_two_and_judged_by_its_own_accuracy(tmp_path):
-    """Of ten classes an accuracy of 0.12 is near chance with 500 images, 0.15 is not."""
-    found = reported(tmp_path, {2.0: 0.245, 0.0: 0.12}, {2.0: 0.11, 0.0: 0.14})
-    of = [(c.item.split(", ")[-1], c.status) for c in found.claims]
-    assert of == [("noise 2", "condition not met")] * 3 + [("noise 0", "shown")] * 3

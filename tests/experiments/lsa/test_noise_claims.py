@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,13 +13,9 @@ from lsa_jax.experiments.lsa.noise_curves.claims import runs_of
 from lsa_jax.experiments.lsa.noise_curves.report import with_retained
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.sweep import config_files
 from lsa_jax.sweep.variants import set_fields
 
 ITEM, FIGURE6 = "lsa/table1/cifar2_gaussian", "lsa/fig6_mnist"
-
-
-CONFIGS = Path(__file__).parents[3] / "configs" / "lsa"
 
 
 def configure(**fields):
@@ -107,27 +102,6 @@ def test_decisions_on_gaps(accuracy, columns, status):
     assert gap.status == status
 
 
-def test_a_gap_is_undecided_where_noise_moves_all_accuracies_by_chance():
-    rng, shown = np.random.default_rng(0), 0
-    for _ in range(8):
-        config = configure(**{"sweep.seed": (0, 1)})
-        table = results(config, lambda **point: 0.7 + 0.03 * rng.normal(), num_test=2000)
-        shown += rows_of(config, table)[0].status == "shown"
-    assert shown <= 1  # 2.5 % are expected
-
-
-def test_runs_that_are_missing_leave_the_gap_open():
-    config = configure(**{"sweep.noise": (0.0, 1.0, 2.0)})
-    table = results(config, PARTED)
-    for noise, status in ((0.0, "condition not met"), (1.0, "shown"), (2.0, "condition not met")):
-        gone = (table["noise"] == noise) & (table["seed"] == 0) & (table["learner"] == "network")
-        (gap,) = rows_of(config, table.assign(status=table["status"].mask(gone, "failed")))
-        assert gap.status == status
-    # The figure ends where it was planned to end.
-    (gap,) = rows_of(config, table[table["noise"] < 2])
-    assert gap.status == "not run" and "6 of 6" not in gap.note
-
-
 def test_numbers_of_the_paper_are_for_learners_that_differ():
     paper = numbers.RETAINED[ITEM].percent
 
@@ -198,56 +172,3 @@ def test_without_a_network_accuracies_are_measured():
     early = one.drop(columns=["num_test", "num_classes"])
     config = set_fields(config, {"data.dataset": "mnist", "sweep.learner": ("ntk_infinite",)})
     assert rows_of(config, early)[0] == row
-
-
-def test_one_seed_is_decided_by_its_test_images():
-    """Without outcomes, by the errors of all four accuracies as if they were independent."""
-    n, (a, b), (c, d) = 2000, (0.8, 0.7), (0.75, 0.6)
-    config = configure(**{"sweep.seed": (1,)})
-    accuracy = by_learner(network=(a, b), ntk_finite=(c, d))
-    (gap,) = rows_of(config, results(config, accuracy, num_test=n))
-
-    def variance(start, end):
-        ratio = (end - 0.5) / (start - 0.5)
-        return (end * (1 - end) + ratio**2 * start * (1 - start)) / n / (start - 0.5) ** 2
-
-    expected = 1.96 * 100 * (variance(a, b) + variance(c, d)) ** 0.5
-    assert (gap.high - gap.low) / 2 == pytest.approx(expected, rel=0.01)
-    assert gap.status == "shown of one seed"
-
-
-def test_the_paper_s_own_table_is_shown_cell_by_cell():
-    config = config_files.load(CONFIGS / "table_b1.py").get_config()
-    config.sweep.seed, config.sweep.noise = (0, 1, 2, 3, 4), (0.0, 2.0)
-    cells = numbers.TEST_ACCURACY_PERCENT["lsa/table_b1"]
-
-    def accuracy(learner, placement, image_size, background_size, noise, **point):
-        return cells[placement, image_size, background_size][learner][noise] / 100
-
-    table = results(config, accuracy)
-    report = make_report(config, table, Path())
-    statuses = [row.status for row in report.claims]
-    assert statuses.count("shown") == 24 + 6 and statuses.count("not run") == 24
-    gap = next(row for row in report.claims if "minus" in row.item and "32 on 64, fi" in row.item)
-    expected = 100 * ((95.6 - 50) / (96.9 - 50) - (82.9 - 50) / (93.1 - 50))
-    assert gap.ours == pytest.approx(expected, abs=0.3)
-    assert len(report.tables[1][1]) == 12
-
-
-def test_growing_backgrounds_are_compared_with_the_bare_image():
-    config = config_files.load(CONFIGS / "growing_background.py").get_config()
-    config.sweep.seed = (0, 1)
-
-    def accuracy(learner, background_size, **point):
-        return 0.9 if learner == "network" else 0.5 + 0.4 * 16 / background_size
-
-    report = make_report(config, results(config, accuracy), Path())
-    (gap,) = report.claims
-    assert "on the largest background" in gap.item and gap.status == "shown"
-    assert gap.ours == pytest.approx(75, abs=0.1)
-    figure = report.figures["noise_curves"]()
-    sides = [16, 24, 32, 48, 64]
-    wanted = [100 * (0.5 + 0.4 * 16 / side) for side in sides]
-    lines = {line.get_label(): line.get_data() for line in figure.axes[0].lines}
-    np.testing.assert_allclose(lines["finite NTK"], [sides, wanted], rtol=1e-3)
-    plt.close(figure)

@@ -87,6 +87,7 @@ REFUSED = [
     (CURVES, INFINITE, {"ntk_infinite.ridge": ()}),
     (CURVES, INFINITE, {"ntk_infinite.ridge": (0.1, 0.2), "ntk_infinite.solver": "nystrom"}),
     (CURVES, {"learner": "rfm"}, {"rfm.solver": "nystrom"}),
+    (CURVES, INFINITE | {"ntk_infinite.solver": "auto"}, {"predict": True}),
     (CURVES, {"learner": "ntk_trained"}, {"network.decay_epochs": ()}),
     (CURVES, MUP, {"network.weight_decay": 0.1, "network.optimizer": "adam"}),
     (CURVES, BACKGROUNDS, {"sweep.noise": (0.0, 1.0)}),

@@ -9,7 +9,6 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from lsa_jax.experiments.lsa.signal import population
 from lsa_jax.experiments.lsa.signal.population import (
     PopulationState,
     flow_to_target,
@@ -110,16 +109,6 @@ def test_loss_and_error_are_those_of_sampled_networks(state):
     assert abs(loss.mean() - found) < 4.5 * loss.std() / math.sqrt(count)
     exact = misclassification(*state)
     assert abs(wrong.mean() - exact) < 4.5 * math.sqrt(exact * (1 - exact) / count) + 1e-4
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_finer_grids_change_nothing(state, monkeypatch):
-    coarse, error = population_gradient(*state), misclassification(*state)
-    monkeypatch.setattr(population, "_REACH", 80.0)
-    monkeypatch.setattr(population, "_DEVIATIONS", 30.0)
-    np.testing.assert_allclose(population_gradient(*state), coarse, rtol=1e-9, atol=1e-12)
-    monkeypatch.setattr(population, "_LAST_ROW_FREQUENCY", 1000.0)
-    assert misclassification(*state) == pytest.approx(error, abs=1e-7)
 
 
 def test_without_noise_only_the_signal_row_counts():

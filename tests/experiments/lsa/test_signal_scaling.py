@@ -9,8 +9,8 @@ import scipy.stats
 from small_sweeps import maker, swept
 
 from lsa_jax.experiments.lsa.signal.population import flow_to_target, misclassification
-from lsa_jax.experiments.lsa.signal_scaling.experiment import EXPERIMENT
-from lsa_jax.experiments.lsa.signal_scaling.report import (
+from lsa_jax.experiments.lsa.signal_scaling.experiment import (
+    EXPERIMENT,
     course_of,
     fit_of,
     fit_power_law,
@@ -80,16 +80,6 @@ def test_a_flow_ends_at_the_error_after_its_time_over_the_rate(finished):
         config = set_fields(points[1].config.copy_and_resolve_references(), {"learning_rate": rate})
         (outcome,) = EXPERIMENT.run([points[1]._replace(config=config)], None, Path(), float)
         assert outcome.metrics["steps_taken"] == flow_to_target(config)[0].times[-1] / rate
-
-
-def test_a_group_killed_at_its_end_goes_on_with_the_same_numbers(finished):
-    results, points, directory = finished
-    group, told = points[-2:], []
-    outcomes = EXPERIMENT.run(group, None, directory / "groups" / group[0].id, told.append)
-    assert not told  # nothing was left to do
-    wanted = results[results["learner"] == "sgd"]
-    for name in ("steps_taken", "test_error", "b", "w_dot_wstar", "test_accuracy"):
-        assert [outcome.metrics[name] for outcome in outcomes] == wanted[name].tolist()
 
 
 def rows(steps, reached=None, learner="sgd", seed=0):
@@ -192,15 +182,8 @@ def test_a_growth_is_that_of_each_seed_with_students_interval():
     assert second.values.mean() == pytest.approx(1.5) and second.ends(0.025) == (-np.inf, np.inf)
 
 
-@pytest.mark.parametrize("spread", [0.001, 0.2])
-def test_growths_cover_the_exponent_of_few_seeds_looked_at_every_so_many_steps(spread):
+def test_growths_are_wider_by_the_steps_between_evaluations():
     (known,) = growths([[100.0, 400.0], [100.0, 400.0]], 20)
     np.testing.assert_allclose(known.ends(0.025), np.log([380 / 100, 400 / 80]) / np.log(4))
     (none,) = growths([[20.0, 400.0], [20.0, 400.0]], 20)  # reached before it was looked at
     assert none.ends(0.025)[1] == np.inf and np.isfinite(none.ends(0.025)[0])
-    rng, covered = np.random.default_rng(4), 0
-    for _ in range(100):
-        steps = np.array([210.0, 310.0]) * np.exp(spread * rng.normal(size=(2, 2)))
-        low, high = growths(20 * np.ceil(steps / 20), 20)[0].ends(0.025)
-        covered += low <= np.log(310 / 210) / np.log(4) <= high
-    assert covered / 100 > 0.9

@@ -86,14 +86,6 @@ def test_the_covariance_is_that_of_drawn_rows():
     assert (np.abs(error) < MANY * spread + 1e-9).all()
 
 
-def test_the_covariance_of_a_filter_with_itself_has_a_closed_form():
-    t = 1.2
-    design = Design(np.array([[1.0, 0.0]]), np.array([t]))
-    share = 2 * scipy.stats.norm.sf(t)
-    wanted = [share + 2 * t * scipy.stats.norm.pdf(t), share]
-    np.testing.assert_allclose(row_covariance(design, design), np.diag(wanted), atol=1e-12)
-
-
 def test_features_of_examples_have_the_mean_and_covariance_of_the_population(key):
     k, sigma, n = 20, 0.4, 2000
     design = Design(random_design(2, 3).directions, np.array([0.3, 1.1]))

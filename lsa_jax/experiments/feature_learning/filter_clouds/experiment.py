@@ -1,10 +1,11 @@
 """Directions of a ResNet's filters: two clusters a block, and gradients that agree.
 
 Shi, Wei and Liang (ICLR 2022), appendix E.4.1: ResNet(m) on two classes of CIFAR-10; directions of
-the filters of each block before, during and after training; and cosines between the gradients of
-the first steps, of the filter nearest to a cluster's centre.
+the filters of each block before, during and after training (figures 20 and 21); and cosines between
+the gradients of the first steps, of the filter nearest to a cluster's centre (table 7).
 """
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pandas as pd
 from jaxtyping import Array, Float
 
 from lsa_jax import parallel, training
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.data.tasks import TaskData
-from lsa_jax.experiments.feature_learning.filter_clouds.report import make_report
 from lsa_jax.experiments.feature_learning.networks import NUM_STAGES, last_filters, resnet18
-from lsa_jax.experiments.feature_learning.pictures import picture_rows, spherical_means, unit_rows
+from lsa_jax.experiments.feature_learning.numbers import RESNET
+from lsa_jax.experiments.feature_learning.pictures import (
+    draw_places,
+    picture_rows,
+    read_courses,
+    spherical_means,
+    unit_rows,
+)
 from lsa_jax.models import Model
-from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, shown
+from lsa_jax.reporting.curves import subplots
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import accuracy, mean_of, minus, value
+from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, outcome_of, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import epoch_order, init_key
@@ -99,8 +113,7 @@ def mean_gradients(config: Config, model: Model, data: Dataset) -> list[Float[np
 
     The steps are those of `_train_to`: the same start, batches and updates.
     """
-    optimizer = _optimizer(config)
-    loss = training.LOSSES["softmax_cross_entropy"]
+    optimizer, loss = _optimizer(config), training.LOSSES["softmax_cross_entropy"]
     params = model.init(init_key(_run_key(config)), data.inputs.shape[1:])
 
     def take(params: Any, opt_state: Any, inputs: Array, targets: Array) -> tuple:
@@ -117,8 +130,7 @@ def mean_gradients(config: Config, model: Model, data: Dataset) -> list[Float[np
         batch = data.inputs[rows], data.targets[rows]
         params, opt_state, filters = compiled(params, opt_state, *batch)
         flat = [np.asarray(f).reshape(-1, f.shape[-1]) / chunk for f in filters]
-        if not sums:
-            sums = [np.zeros((3, *f.shape), f.dtype) for f in flat]
+        sums = sums or [np.zeros((3, *f.shape), f.dtype) for f in flat]
         for total, f in zip(sums, flat, strict=True):
             total[step // chunk] += f
     return sums
@@ -193,11 +205,11 @@ def run(group: list[Point], data: TaskData, directory: Path, progress: Progress)
     """Trains the networks of a width together and measures their filters."""
     config = group[0].config
     model = resnet18(config.filters, 2, scale=config.init_scale)
-    total, done, trained = sum(config.epochs), 0, []
+    total, done, trained = sum(config.epochs) + 1, 0, []
     for epochs in config.epochs:
 
         def report(fraction: float, before: int = done, own: int = epochs) -> None:
-            progress((before + fraction * own) / (total + 1))
+            progress((before + fraction * own) / total)
 
         trained.append(_train_to(group, model, data, epochs, directory, report))
         done += epochs
@@ -206,22 +218,157 @@ def run(group: list[Point], data: TaskData, directory: Path, progress: Progress)
 
     def outcome(replica: int) -> Outcome:
         config = group[replica].config
-        rows = [
-            {n: v[replica].item() if isinstance(v, np.ndarray) else v for n, v in row.items()}
-            for row in history.rows
-        ]
-        if replica in history.failures:
-            return Outcome({}, rows, "failed", history.failures[replica])
+        found = outcome_of(history, replica)
+        if found.status == "failed":
+            return found
         start = model.init(init_key(_run_key(config)), data.train.inputs.shape[1:])
         ends = [jax.tree.map(lambda leaf: leaf[replica], params) for params, _ in trained]
         gradients = mean_gradients(config, model, data.train)
         metrics, pictures = _measure(config, [start, *ends], gradients)
-        accuracy = {name: rows[-1][name] for name in ("train_accuracy", "test_accuracy")}
-        kept = Outcomes(history.outcomes[replica])
-        found = Outcome(sizes | accuracy | metrics, [*rows, *pictures], outcomes=kept)
-        return with_last_measures(found, history.measured)
+        kept = {name: v for name, v in found.metrics.items() if not name.endswith("_loss")}
+        history_of = [*found.history, *pictures]
+        return found._replace(metrics=sizes | kept | metrics, history=history_of)
 
     return with_test(map(outcome, range(len(group))), data.test)
+
+
+# --- claims and report ----------------------------------------------------------------------------
+
+# Smallest difference from cosines of random directions. By chance the cosine of two gradients of
+# ResNet(8) differs from 0 by 0.04, and that of the centres over its blocks by as much.
+MARGIN = 0.2
+# Largest distance of an accuracy from the paper's, in points, and of a cosine: the paper's own two
+# widths differ by 0.15 in the median. Expected standard deviations over seeds.
+POINTS, COSINE = 3.0, 0.1
+POINTS_SD, COSINE_SD = 0.5, 0.05
+# Fewer filters have no direction of their own: two random ones have a centre near both.
+FEWEST_FILTERS = 3
+
+BLOCKS = (1, 2, 3, 4)
+PAIRS = ("v1_v2", "v1_v3", "v2_v3")
+CENTRES = tuple(f"block{block}_centres_cosine" for block in BLOCKS)
+_TEST_IMAGES = 2000  # of two of CIFAR-10's classes
+
+
+def make_claims(config: Config) -> list[Claim]:
+    """Returns the claims on each width, agreement with printed numbers last."""
+    claims = []
+    for filters in config.sweep.filters:
+        count = round(config.near_share * filters)
+        few = "" if count >= FEWEST_FILTERS else f"{count}, {FEWEST_FILTERS} needed"
+        enough = Condition("clusters have enough filters", lambda runs, few=few: few)
+        learned = (above_chance(f"ResNet({filters})", filters=filters), enough)
+        claims += _claims_of(config, filters, learned)
+        if filters in RESNET:
+            claims += _printed_claims(filters, learned)
+    return claims
+
+
+def _claims_of(config: Config, filters: int, learned: tuple[Condition, ...]) -> list[Claim]:
+    """Returns the claims on a width's centres, gradients and turns."""
+
+    def over_blocks(measure: str) -> Statistic:
+        return mean_of([value(f"block{b}_{measure}", filters=filters) for b in BLOCKS])
+
+    name, epochs = f"ResNet({filters})", (0, *config.epochs)
+    # The least cosine of two of the three mean gradients in the paper, of this width or of any.
+    widths = [filters] if filters in RESNET else RESNET
+    least = min(RESNET[width][pair] for width in widths for pair in PAIRS)
+    claims = [
+        Claim(
+            f"cosine of the two centres, untrained minus trained, mean over blocks, {name}",
+            minus(over_blocks("start_centres_cosine"), over_blocks("centres_cosine")),
+            paper=f"above {MARGIN:g}: training parts them",
+            above=MARGIN,
+            conditions=learned,
+        ),
+        Claim(
+            f"cosine of two of the three mean gradients, mean of the pairs, {name}",
+            mean_of([value(pair, filters=filters) for pair in PAIRS]),
+            paper=f"above {least:g}, the paper's least: they agree",
+            above=least,
+            conditions=learned,
+        ),
+    ]
+    if len(epochs) > 2:
+        early, late = (over_blocks(f"moved_{a}_{b}") for a, b in (epochs[:2], epochs[-2:]))
+        turned = shown(Claim("", early, above=MARGIN), "filters turn early")
+        item = f"mean turn (1 - cosine) up to epoch {epochs[1]} minus from there to {epochs[-1]}, "
+        conditions = (*learned, turned)
+        claims.append(Claim(item + name, minus(early, late), above=0.0, conditions=conditions))
+    return claims
+
+
+def _printed_claims(filters: int, learned: tuple[Condition, ...]) -> list[Claim]:
+    """Returns agreement with the printed accuracy and cosines, of centres and of gradients."""
+    name, paper = f"ResNet({filters})", RESNET[filters]
+    agreement = {"paper": 100 * paper["test_accuracy"], "within": POINTS, "seed_sd": POINTS_SD}
+    item = f"test accuracy in %, {name}, within {POINTS:g} points"
+    claims = [Claim(item, accuracy(filters=filters), **agreement)]
+    for column in (*CENTRES, *PAIRS):
+        end, conditions = value(column, filters=filters), learned
+        if column in CENTRES:
+            # Centres that lie as the paper's before training are no result of it.
+            start = value(column.replace("centres", "start_centres"), filters=filters)
+            parted = Claim("", minus(start, end), above=COSINE)
+            conditions = (*learned, shown(parted, "training parts the centres"))
+        item = f"{column.replace('_', ' ')}, {name}, within {COSINE:g}"
+        agreement = {"paper": paper[column], "within": COSINE, "seed_sd": COSINE_SD}
+        claims.append(Claim(item, end, conditions=conditions, **agreement))
+    return claims
+
+
+def _table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the paper's numbers and ours by width, and the centres' cosines before training."""
+    untrained = [name.replace("centres", "start_centres") for name in CENTRES]
+    return pd.DataFrame(
+        {
+            "network": f"ResNet({filters})",
+            "number": name.replace("_", " "),
+            "paper": RESNET.get(filters, {}).get(name),
+            "ours": mean_and_spread(own[name], ".4f", ".3f"),
+        }
+        for filters, own in rows.groupby("filters")
+        for name in (*RESNET[128], *untrained)
+    )
+
+
+def _draw(pictures: list[dict[str, Any]]) -> Any:
+    """Draws filters as dots and their centres as stars: a row a block, a column an epoch."""
+    epochs = sorted({row["picture"] for row in pictures})
+    figure, axes = subplots(len(BLOCKS), len(epochs), 3.2, 3.2)
+    for row in pictures:
+        axis = axes[row["block"] - 1, epochs.index(row["picture"])]
+        draw_places(axis, row, ("#2CA02C", "#D62728"))
+        axis.set(title=f"block {row['block']}, epoch {row['picture']}")
+    return figure
+
+
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
+    """Returns the table, the claims and one picture a width, of its first seed."""
+    if "num_test" not in runs.finished:  # older results
+        runs = runs.assign(num_test=config.data.num_test or _TEST_IMAGES)
+    curves, pictures = read_courses(workdir, runs.finished, ["id"])
+    first = runs.finished.groupby("filters")["id"].first()
+    note = (
+        "Means over seeds ± their standard deviation. Filters are those of the last convolution of "
+        "each block. The paper picked two clusters by hand; here they are the share "
+        f"{config.near_share:g} of the filters nearest to either centre of spherical 2-means, and "
+        "a centre is their mean direction. The centres of two clusters so found lie apart in "
+        "untrained filters, too, and three unrelated gradients of equal length have a cosine of "
+        "0.58 with their mean."
+    )
+    return Report(
+        tables=[("The paper's numbers and ours", _table(runs.finished))],
+        claims=make_claims(config),
+        runs=runs,
+        figures={
+            f"filters_{filters}": functools.partial(_draw, pictures[run])
+            for filters, run in first.items()
+        },
+        extra_tables={"curves": curves},
+        notes=[note],
+    )
 
 
 EXPERIMENT = Experiment(

@@ -1,9 +1,9 @@
 """Linear models on features that are fixed before the data are seen, and the network.
 
 Shi, Wei and Liang (ICLR 2022), theorem 2 and corollary 3: on some parity mixture every linear model
-on N bounded features has a large hinge loss unless N is exponential in k. This experiment shows the
-best linear model that is found on N random neurons, and on N random features of an RBF kernel,
-against N; and the network, which learns its features, on the same examples.
+on N bounded features has a large hinge loss unless N is exponential in k. Here: the best linear
+model that is found on N random neurons, and on N random features of an RBF kernel, against N; and
+the network, which learns its features, on the same examples.
 """
 
 import functools
@@ -71,13 +71,8 @@ def random_features(
 ) -> Float[Array, "n count"]:
     """Returns features in [-1, 1], each a function of its own number, for any count.
 
-    Args:
-        kind: "neurons", truncated ReLUs of <w, x> + b, with w and b as a network starts; "rbf",
-            cos(<w, x> + b) with w ~ N(0, I / scale^2), b uniform (Rahimi and Recht, 2008).
-        key: draws w and b.
-        inputs: x.
-        count: N.
-        scale: of the kernel; for neurons the standard deviation of w is 1 / scale.
+    "neurons" are truncated ReLUs of <w, x> + b, with w and b as a network starts, and "rbf"
+    cos(<w, x> + b) with b uniform (Rahimi and Recht, 2008); w ~ N(0, I / scale^2).
     """
     d = inputs.shape[1]
 
@@ -103,10 +98,7 @@ def fit_hinge(
     """Fits a linear model with an offset by the hinge loss, bent to be smooth, plus a penalty.
 
     Minimises mean h(y (<w, f> + w_0)) + penalty / 2 |w|^2, h being the hinge 1 - z below 1 but
-    for a parabola where 1 - `_BEND` < z < 1.
-
-    Returns:
-        w, and w_0 last.
+    for a parabola where 1 - `_BEND` < z < 1. Returns w, and w_0 last.
     """
     with_one = np.concatenate([features, np.ones((len(features), 1), features.dtype)], axis=1)
 
@@ -118,14 +110,9 @@ def fit_hinge(
         gradient = (slope.astype(features.dtype) @ with_one) / len(targets)
         return float(loss.mean() + penalty / 2 * away @ away), gradient + penalty * away
 
-    found = scipy.optimize.minimize(
-        loss_and_slope,
-        np.zeros(with_one.shape[1]),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": max_iterations},
-    )
-    return found.x
+    start, options = np.zeros(with_one.shape[1]), {"maxiter": max_iterations}
+    given = {"jac": True, "method": "L-BFGS-B", "options": options}
+    return scipy.optimize.minimize(loss_and_slope, start, **given).x
 
 
 def fit_best(
@@ -133,10 +120,7 @@ def fit_best(
 ) -> Outcome:
     """Fits linear models by every scale and penalty and keeps the best on validation examples.
 
-    Args:
-        config: the point's.
-        data: by "train", "validation", "test".
-        make: `(inputs, scale) -> features [n, N]`.
+    Data are by "train", "validation" and "test"; `make(inputs, scale)` returns features [n, N].
     """
     scales = config.bandwidths if config.learner == "rbf" else (config.k**0.5,)
     history, best, right = [], {"validation_hinge": np.inf}, None
@@ -145,22 +129,18 @@ def fit_best(
             name: np.asarray(make(jnp.asarray(part.inputs), scale)) for name, part in data.items()
         }
         for penalty in config.penalties:
-            weights = fit_hinge(
-                features["train"], data["train"].targets, penalty, config.max_iterations
-            )
+            of_training = features["train"], data["train"].targets
+            weights = fit_hinge(*of_training, penalty, config.max_iterations)
             row: dict[str, Any] = {"scale": scale, "penalty": penalty}
-            margins = {
-                name: part.targets * (features[name] @ weights[:-1] + weights[-1])
-                for name, part in data.items()
-            }
-            for name, values in margins.items():
-                row[f"{name}_hinge"] = float(np.maximum(1 - values, 0).mean())
-                row[f"{name}_accuracy"] = float((values > 0).mean())
+            for name, part in data.items():  # the test examples come last
+                margins = part.targets * (features[name] @ weights[:-1] + weights[-1])
+                row[f"{name}_hinge"] = float(np.maximum(1 - margins, 0).mean())
+                row[f"{name}_accuracy"] = float((margins > 0).mean())
             # The offset is the weight of one more feature, which is always 1.
             row["norm"] = float(np.linalg.norm(weights))
             history.append(row)
             if row["validation_hinge"] < best["validation_hinge"]:
-                best, right = row, margins["test"] > 0
+                best, right = row, margins > 0
     bound = config.p0 * (1 - (2 * (config.N + 1)) ** 0.5 * best["norm"] / 2**config.k)
     return Outcome({**best, "bound": max(bound, 0.0)}, history, outcomes=Outcomes(right))
 

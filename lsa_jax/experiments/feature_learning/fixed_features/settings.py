@@ -5,7 +5,7 @@ Sources of the defaults: Shi, Wei and Liang (ICLR 2022), theorem 2, corollary 3 
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.experiments.feature_learning.learning import settings
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
 
 _SEED, _N = integer(0), integer(1)
 FEATURES = ("neurons", "rbf")
@@ -48,17 +48,11 @@ FIELDS: dict[str, Field] = {
 
 def _sweep(config: Config) -> list[dict[str, object]]:
     """Returns the networks of each case (D, k), then its linear models."""
-    axes = config.sweep
-    points: list[dict[str, object]] = []
+    axes, points = config.sweep, []
     for d, k in axes.cases:
-        case = {"num_patterns": d, "k": k}
-        points += [{"learner": "network", **case, "seed": seed} for seed in axes.seed]
-        points += [
-            {"learner": features, **case, "seed": seed, "N": count}
-            for features in axes.features
-            for seed in axes.seed
-            for count in axes.N
-        ]
+        case = {"num_patterns": (d,), "k": (k,), "seed": axes.seed}
+        points += product({"learner": ("network",)} | case)
+        points += product({"learner": axes.features} | case | {"N": axes.N})
     return points
 
 

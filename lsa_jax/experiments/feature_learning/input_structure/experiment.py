@@ -2,10 +2,8 @@
 
 Shi, Wei and Liang (ICLR 2022), appendix E.5, algorithm 1: a teacher learns the labelled inputs L,
 with a regulariser that keeps its labels of the inputs U even and sure; it then labels L and U, and
-a student learns the union of both, as far as the share of U allows. With a share of 0 it learns the
-teacher's labels of L alone: this separates the effect of the injected inputs from that of another
-labelling. The teacher's size is that of the first minimum of the test loss of networks trained on L
-directly.
+a student learns the union of both, as far as the share of U allows. A share of 0, the teacher's
+labels of L alone, separates the effect of the injected inputs from that of another labelling.
 """
 
 import functools
@@ -27,7 +25,7 @@ from lsa_jax.experiments.feature_learning.input_structure.settings import mixtur
 from lsa_jax.experiments.feature_learning.networks import quadratic_network, resnet18
 from lsa_jax.models.model import Model, accepted
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, outcome_of, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
@@ -112,13 +110,15 @@ def mix(point: Point, which: int, count: int) -> Int[np.ndarray, " n"]:
     return generator.permutation(np.concatenate(chosen)).astype(np.int32)
 
 
-# By seed: the labels that the teacher gives to all inputs of either split, and its measures.
-Taught = dict[int, tuple[dict[str, Int[np.ndarray, " _"]], dict[str, Any]]]
+# By seed: the labels that the teacher gives to all inputs of either split, its measures, and why
+# its training failed, if it did.
+Taught = dict[int, tuple[dict[str, Int[np.ndarray, " _"]], dict[str, float], str | None]]
 
 
-def build_model(config: Config, size: int, num_classes: int) -> Model:
+def build_model(config: Config, size: int, data: Material) -> Model:
     """Returns FC(m) or ResNet(m)."""
-    return (quadratic_network if config.model == "fc" else resnet18)(size, num_classes)
+    build = quadratic_network if config.model == "fc" else resnet18
+    return build(size, data.train.targets.shape[1])
 
 
 def teacher_loss(
@@ -126,15 +126,10 @@ def teacher_loss(
 ) -> Float[Array, " n"]:
     """Returns the teacher's loss, spread over the examples of a batch so that their mean is it.
 
-    Mean cross entropy over the labelled examples, plus the regulariser over the others: with f the
-    class probabilities, R1 = sum_j fbar_j log fbar_j of their mean, which is least where classes
-    are used evenly, and R2 = -mean sum_j f_j log f_j, which is least where labels are sure.
-
-    Args:
-        regularizer: weight of R1 + lambda R2.
-        entropy: lambda.
-        outputs: logits.
-        targets: one-hot rows; zeros where there is no label.
+    Mean cross entropy over the labelled examples, plus the regulariser R1 + lambda R2 over the
+    others, whose targets are rows of zeros: with f the class probabilities,
+    R1 = sum_j fbar_j log fbar_j of their mean, which is least where classes are used evenly, and
+    R2 = -mean sum_j f_j log f_j, which is least where labels are sure; `entropy` is lambda.
 
     Source: Shi, Wei and Liang (2022), eqs. 291 to 293.
     """
@@ -176,7 +171,7 @@ def _teach(group: list[Point], data: Material, directory: Path, progress: Progre
     """Trains the teachers of a group's seeds."""
     seeds = {point.config.seed: point for point in group}
     points, config = list(seeds.values()), group[0].config
-    model = build_model(config, config.teacher_size, data.train.targets.shape[1])
+    model = build_model(config, config.teacher_size, data)
     params, history = training.train(
         _keys(points, _TEACHER),
         model,
@@ -191,17 +186,16 @@ def _teach(group: list[Point], data: Material, directory: Path, progress: Progre
     )
     generator = np.random.default_rng(config.data.seed)
 
-    def taught(place: int) -> tuple[dict[str, Int[np.ndarray, " _"]], dict[str, Any]]:
-        own, given = jax.tree.map(lambda leaf: leaf[place], params), {}
+    taught: Taught = {}
+    for place, seed in enumerate(seeds):
+        own, given = jax.tree.map(lambda leaf, at=place: leaf[at], params), {}
         for name, part in data._asdict().items():
             # Both kinds of inputs in every batch, as in training: batch statistics depend on it.
             order = generator.permutation(len(part.inputs))
             found = _labels(model, own, part.inputs[order], 2 * config.batch_size)
             given[name] = found[np.argsort(order)].astype(np.int32)
-        failure = history.failures.get(place)
-        return given, _teacher_measures(given, data) | ({"failure": failure} if failure else {})
-
-    return {seed: taught(place) for place, seed in enumerate(seeds)}
+        taught[seed] = given, _teacher_measures(given, data), history.failures.get(place)
+    return taught
 
 
 def _teacher_measures(labels: dict[str, Int[np.ndarray, " _"]], data: Material) -> dict[str, float]:
@@ -251,15 +245,14 @@ def _train(
 ) -> tuple[training.History, list[Int[np.ndarray, " _"]]]:
     """Trains students of one size and share as replicas, or networks on L directly.
 
-    Returns:
-        The history, and the test inputs of each replica, by their number.
+    Returns the history, and the numbers of the test inputs of each replica.
     """
     config, classes = points[0].config, data.train.targets.shape[1]
-    sources, replicas, loss = {}, None, training.LOSSES["softmax_cross_entropy"]
+    sources, replicas, targets, metrics = {}, None, None, None
+    loss = training.LOSSES["softmax_cross_entropy"]
     if config.learner == "direct":
         for name, part in data._asdict().items():
             sources[name] = Dataset(*(array[: len(part.inputs) // 2] for array in part))
-        metrics, targets = None, None
         tested = [np.arange(len(sources["test"].targets), dtype=np.int32)] * len(points)
     else:
         given: dict[str, list[np.ndarray]] = {}
@@ -275,7 +268,7 @@ def _train(
     measuring = training.Measuring(config.measures, config.measured_examples, targets=targets)
     _, history = training.train(
         _keys(points, _STUDENT),
-        build_model(config, config.size, classes),
+        build_model(config, config.size, data),
         sources["train"],
         loss,
         training.make_optimizer(config.optimizer, config.learning_rate),
@@ -293,48 +286,33 @@ def _train(
 
 def num_parameters(config: Config, data: Material) -> int:
     """Returns the number of a network's parameters."""
-    model = build_model(config, config.size, data.train.targets.shape[1])
-    shape = data.train.inputs.shape[1:]
+    model, shape = build_model(config, config.size, data), data.train.inputs.shape[1:]
     shapes = jax.eval_shape(lambda key: model.init(key, shape), jax.random.key(0))
     return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
 
-def _on_test(right: np.ndarray, rows: np.ndarray, data: Material, share: float) -> Outcomes | None:
-    """Returns outcomes in the order of the test inputs, so that seeds and learners are paired.
+def _in_order(found: Outcome, rows: np.ndarray, data: Material, share: float) -> Outcome:
+    """Puts outcomes in the order of the test inputs, so that seeds and learners are paired.
 
-    None where each seed draws its own subset of either kind: the seeds share a part of their test
-    inputs then, and count neither as independent nor as equal.
+    None are kept where each seed draws its own subset of either kind: the seeds share a part of
+    their test inputs then, and count neither as independent nor as equal.
     """
-    count = len(data.test.inputs) // 2
+    count, order = len(data.test.inputs) // 2, np.argsort(rows)
     if not {*mixture_parts(share, count)} <= {0, count}:
-        return None
-    order = np.argsort(rows)
-    kept = with_test(
-        [Outcome({}, [], outcomes=Outcomes(right[order]))], data.test.inputs[rows[order]]
-    )
-    return kept[0].outcomes
+        return found._replace(outcomes=None)
+    found = found._replace(outcomes=Outcomes(found.outcomes.values[order]))
+    return with_test([found], data.test.inputs[rows[order]])[0]
 
 
-def _outcome(
-    point: Point, history: training.History, replica: int, data: Material, extra: dict[str, Any]
-) -> Outcome:
-    """Returns the outcome of one network."""
-    rows = []
-    for row in history.rows:
-        plain = {n: v[replica].item() if isinstance(v, np.ndarray) else v for n, v in row.items()}
-        for split, part in data._asdict().items():
-            sizes = mixture_parts(point.config.share, len(part.inputs) // 2)
-            # Means over the whole mixture of sums over one part.
-            for name, size in zip(("labelled", "injected"), sizes, strict=True):
-                if (column := f"{split}_{name}_part") in plain:
-                    whole = plain[column] * sum(sizes)
-                    plain[column] = whole / size if size else float("nan")
-        rows.append(plain)
-    failure = extra.pop("failure", None) or history.failures.get(replica)
-    if failure:
-        return Outcome({}, rows, "failed", failure)
-    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_"))}
-    return with_last_measures(Outcome(extra | last, rows), history.measured)
+def _by_part(row: dict[str, Any], share: float, data: Material) -> dict[str, Any]:
+    """Returns numbers in which accuracies of a part, means over the mixture, are the part's own."""
+    row = dict(row)
+    for split, part in data._asdict().items():
+        sizes = mixture_parts(share, len(part.inputs) // 2)
+        for name, size in zip(("labelled", "injected"), sizes, strict=True):
+            if (column := f"{split}_{name}_part") in row:
+                row[column] = row[column] * sum(sizes) / size if size else float("nan")
+    return row
 
 
 def run(
@@ -359,13 +337,17 @@ def run(
         place = directory / "_".join(f"{value:g}" for value in kind)
         history, tested = _train(points, taught, data, place, part_of(done))
         for replica, point in enumerate(points):
-            extra = {"parameters": num_parameters(point.config, data), "chance": chance}
-            extra |= taught[point.config.seed][1] if is_student else {}
-            found = _outcome(point, history, replica, data, extra)
+            share = point.config.share if is_student else 0.0
+            found, of_teacher = outcome_of(history, replica), {}
+            if is_student:
+                of_teacher, failure = taught[point.config.seed][1:]
+                if failure:
+                    found = Outcome({}, found.history, "failed", failure)
+            found = found._replace(history=[_by_part(row, share, data) for row in found.history])
             if found.status == "ok":
-                share = point.config.share if is_student else 0.0
-                right = history.outcomes[replica]
-                found = found._replace(outcomes=_on_test(right, tested[replica], data, share))
+                own = {"parameters": num_parameters(point.config, data), "chance": chance}
+                metrics = own | of_teacher | _by_part(found.metrics, share, data)
+                found = _in_order(found, tested[replica], data, share)._replace(metrics=metrics)
             outcomes[point.id] = found
     return [outcomes[point.id] for point in group]
 

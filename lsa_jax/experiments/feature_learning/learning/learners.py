@@ -25,7 +25,7 @@ from lsa_jax.sweep.experiment import Outcome, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.losses import hinge, is_correct
-from lsa_jax.training.optimizers import make_optimizer
+from lsa_jax.training.optimizers import descend, make_optimizer
 from lsa_jax.training.programs import join, split
 from lsa_jax.training.segments import kept_if
 
@@ -43,6 +43,7 @@ _NEURONS = ("cosine", "cosine_minus", "share_near")
 FEW_EXAMPLES = 500
 
 Row = dict[str, Float[Array, ""]]
+_Arrays = Array | np.ndarray
 
 
 class LearnerReplica(NamedTuple):
@@ -88,21 +89,15 @@ def make_replica(config: Config, task: PatternTask) -> LearnerReplica:
 def network_of(config: Config, replica: LearnerReplica, noise_std: float = 0.0) -> Model:
     """Returns the network that all learners start from."""
     std = config.data.k**-0.5 if config.weight_std is None else config.weight_std
-    return truncated_relu_network(
-        config.m,
-        weight_std=std,
-        bias_std=config.bias_std,
-        output_std=replica.output_std,
-        noise_std=noise_std,
-    )
+    stds = {"weight_std": std, "bias_std": config.bias_std, "output_std": replica.output_std}
+    return truncated_relu_network(config.m, **stds, noise_std=noise_std)
 
 
 def initial_params(config: Config, replica: LearnerReplica) -> tuple[Params, Array]:
     """Draws the network.
 
-    Returns:
-        Its parameters in the space of the inputs, w [p, 2 m], and the weights orthogonal to all
-        inputs, [d - p, 2 m], which no gradient changes.
+    Returns its parameters in the space of the inputs, w [p, 2 m], and the weights orthogonal to all
+    inputs, [d - p, 2 m], which no gradient changes.
     """
     key = jax.random.fold_in(replica.key, Learning.INIT)
     params = network_of(config, replica).init(key, (config.data.d,))
@@ -110,11 +105,13 @@ def initial_params(config: Config, replica: LearnerReplica) -> tuple[Params, Arr
     return params | {"w": params["w"][:p]}, params["w"][p:]
 
 
-def class_weights(targets: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Returns each example's weight: one over twice the share of its class.
+def class_weights(targets: Float[Array, " n"], balanced: bool) -> Float[Array, " n"]:
+    """Returns each example's weight: 1, or one over twice the share of its class.
 
     Source: Shi, Wei and Liang (2022), eq. 295.
     """
+    if not balanced:
+        return jnp.ones_like(targets)
     positive = jnp.mean(targets > 0)
     return 0.5 / jnp.where(targets > 0, positive, 1 - positive)
 
@@ -123,9 +120,7 @@ def _full_gradient(config: Config, params: Params, replica: LearnerReplica) -> P
     """Returns the gradient of the mean hinge loss over all examples."""
     apply = network_of(config, replica, config.smoothing).apply
     inputs, targets = replica.train
-    weights = jnp.ones_like(targets)
-    if config.class_weights != "none":
-        weights = class_weights(targets)
+    weights = class_weights(targets, config.class_weights != "none")
     pieces = jax.tree.map(
         lambda a: a.reshape(-1, config.batch_size, *a.shape[1:]), (inputs, targets, weights)
     )
@@ -244,12 +239,9 @@ def take_steps(
     def take(index: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
         state, _ = carry
         trained, fixed = split(state.params, frozen)
-        value, gradient = jax.value_and_grad(
-            lambda trained: loss(join(trained, fixed), rows[index])
-        )(trained)
-        updates, opt_state = optimizer.update(gradient, state.opt_state, trained)
-        params = join(optax.apply_updates(trained, updates), fixed)
-        going = jnp.isfinite(value) & (state.step == first + index)
+        both = jax.value_and_grad(lambda trained: loss(join(trained, fixed), rows[index]))
+        value, trained, opt_state = descend(optimizer, both, trained, state.opt_state)
+        params, going = join(trained, fixed), jnp.isfinite(value) & (state.step == first + index)
         after = state._replace(params=params, opt_state=opt_state, step=state.step + 1)
         return kept_if(going, after, state), value
 
@@ -267,9 +259,7 @@ def advance(
     apply, (inputs, targets) = _apply(config, replica), replica.train
     order = jax.random.fold_in(replica.key, Learning.ORDER)
     rows = batch_rows(order, state.step, count, len(targets), config.batch_size)
-    weights = jnp.ones_like(targets)
-    if config.class_weights == "all_steps":
-        weights = class_weights(targets)
+    weights = class_weights(targets, config.class_weights == "all_steps")
 
     def mean_loss(params: Any, batch: Int[Array, " batch"]) -> Float[Array, ""]:
         losses = hinge(apply(params, inputs[batch]), targets[batch])
@@ -292,6 +282,21 @@ def correct(apply: Callable, params: Any, dataset: Dataset, batch_size: int) -> 
     return lax.map(right, index).reshape(-1)[:count]
 
 
+def accuracies(known: _Arrays, right: _Arrays, targets: _Arrays) -> dict[str, Any]:
+    """Returns accuracies by where the first training, and all test examples are right.
+
+    `test_first_accuracy` is that of the first test examples, as few as the paper's rows suggest:
+    these differ from training by more than 10,000 examples would.
+    """
+    classes = [(right * side).sum() / side.sum() for side in (targets > 0, targets < 0)]
+    return {
+        "train_accuracy": known.mean(),
+        "test_accuracy": right.mean(),
+        "test_balanced_accuracy": (classes[0] + classes[1]) / 2,
+        "test_first_accuracy": right[:FEW_EXAMPLES].mean(),
+    }
+
+
 def results_on_test(
     config: Config, state: LearnerState, replica: LearnerReplica
 ) -> Float[Array, " n"]:
@@ -306,10 +311,7 @@ def cosines(
 ) -> Float[Array, " neurons"]:
     """Returns each neuron's cosine with a direction of length 1; 0 for a weight of zero.
 
-    Args:
-        weights: coordinates of w_i in the space of the inputs.
-        idle: those orthogonal to it.
-        direction: in the space of the inputs.
+    Weights have coordinates in the space of the inputs, as the direction, and idle ones besides.
     """
     # Weights after step 1 are as small as 1e-6: their squares must not underflow.
     largest = jnp.maximum(jnp.max(jnp.abs(weights)), jnp.max(jnp.abs(idle), initial=0.0))
@@ -322,23 +324,12 @@ def cosines(
 def measure(config: Config, state: LearnerState, replica: LearnerReplica) -> Row:
     """Measures a run: accuracies, and how near neurons are to the truth.
 
-    Training accuracy is that of the first training examples, as many as test examples.
-    `test_first_accuracy` is that of the first test examples, as few as the paper's rows suggest:
-    these differ from training by more than 10,000 examples would. The linearised network has no
-    neurons that turn; its cosines are NaN.
+    The linearised network has no neurons that turn; its cosines are NaN.
     """
-    count = len(replica.test.targets)
-    first = Dataset(*(part[:count] for part in replica.train))
+    first = Dataset(*(part[: len(replica.test.targets)] for part in replica.train))
     right = results_on_test(config, state, replica)
     known = correct(_apply(config, replica), state.params, first, config.batch_size)
-    positive = replica.test.targets > 0
-    classes = [jnp.sum(right * side) / jnp.sum(side) for side in (positive, ~positive)]
-    row = {
-        "train_accuracy": jnp.mean(known),
-        "test_accuracy": jnp.mean(right),
-        "test_balanced_accuracy": jnp.mean(jnp.stack(classes)),
-        "test_first_accuracy": jnp.mean(right[:FEW_EXAMPLES]),
-    }
+    row = accuracies(known, right, replica.test.targets)
     if config.learner == "ntk":
         return row | dict.fromkeys(_NEURONS, jnp.float32(jnp.nan))
     idle = state.idle_scale * initial_params(config, replica)[1]
@@ -360,12 +351,8 @@ def course_of_runs(
 ) -> Course | None:
     """Returns the measures of runs along training, on their own examples; None if none are asked.
 
-    Args:
-        config: its measures, their number of examples, and the size of batches.
-        apply: the network.
-        starts: parameters at the start, [runs, ...].
-        trains: training examples by run.
-        steps: at which measures may be taken, increasing.
+    Parameters at the start are [runs, ...], training examples by run; the steps, at which measures
+    may be taken, increase.
     """
 
     def fetch(run: int, index: Array) -> tuple[Any, Any]:
@@ -411,31 +398,22 @@ def fit_exactly(config: Config) -> Outcome:
 
     Shi, Wei and Liang (2022), appendix E.1, train "the best classifier" on frozen features. After a
     step as small as theirs features differ by a millionth of themselves, too little for float32;
-    descent on them, tried at one rate, stays at chance. So this is least squares, in float64. Its
-    measures are those of `measure`, and the size of its neurons' pre-activations.
+    descent on them, tried at one rate, stays at chance. So this is least squares, in float64.
     """
     task = make_task(config)
     replica, (inputs, targets) = make_replica(config, task), task.train
     start = jax.jit(lambda own: (first_stages(config, own), initial_params(config, own)[1]))
     stages, idle = start(replica)
     params, idle_scale = stages[EXACT[config.learner]]
-    weights = np.ones(len(targets))
-    if config.class_weights == "all_steps":
-        weights = np.asarray(class_weights(jnp.asarray(targets)), np.float64)
+    weights = class_weights(jnp.asarray(targets), config.class_weights == "all_steps")
+    weights = np.asarray(weights, np.float64)
     train = _features(params, inputs)
     model = least_squares(train, np.asarray(targets, np.float64), weights)
     right = (_features(params, task.test.inputs) @ model > 0) == (task.test.targets > 0)
-    classes = [right[task.test.targets == label].mean() for label in (-1, 1)]
-    count = len(right)
-    known = (train[:count] @ model > 0) == (targets[:count] > 0)
-    neurons = neuron_measures(config, params, idle_scale * idle, replica.direction)
-    measures = {
-        "train_accuracy": float(known.mean()),
-        "test_accuracy": float(right.mean()),
-        "test_balanced_accuracy": float(np.mean(classes)),
-        "test_first_accuracy": float(right[:FEW_EXAMPLES].mean()),
-        "feature_size": feature_size(np.asarray(params["w"]), inputs),
-        **{name: float(value) for name, value in neurons.items()},
-    }
+    known = (train[: len(right)] @ model > 0) == (targets[: len(right)] > 0)
+    found = accuracies(known, right, np.asarray(task.test.targets))
+    found["feature_size"] = feature_size(np.asarray(params["w"]), inputs)
+    found |= neuron_measures(config, params, idle_scale * idle, replica.direction)
+    measures = {name: float(value) for name, value in found.items()}
     row = {"step": EXACT[config.learner]} | measures
     return with_test([Outcome(measures, [row], outcomes=Outcomes(right))], task.test)[0]

@@ -116,15 +116,10 @@ def _printed_claims(config: Config) -> list[Claim]:
             claims.append(_accuracy_claim(config, name, conditions))
         repeated = bool(other) and cosine and abs(cosine - other[printed][2]) <= COSINE
         if cosine is not None and not repeated and not name.endswith("_exact"):
-            near = Claim(
-                f"cosine of the nearest neuron, {heading}, within {COSINE:g}",
-                value("cosine", bounds=(-1.0, 1.0), **own),
-                paper=cosine,
-                within=COSINE,
-                seed_sd=COSINE_SD,
-                conditions=conditions,
-            )
-            claims.append(near)
+            item = f"cosine of the nearest neuron, {heading}, within {COSINE:g}"
+            near, agreement = value("cosine", bounds=(-1.0, 1.0), **own), {"seed_sd": COSINE_SD}
+            agreement |= {"paper": cosine, "within": COSINE, "conditions": conditions}
+            claims.append(Claim(item, near, **agreement))
     return claims
 
 

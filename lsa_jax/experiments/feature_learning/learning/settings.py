@@ -9,7 +9,15 @@ from typing import Any
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+)
 
 LEARNERS = (
     *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
@@ -83,12 +91,9 @@ FIELDS: dict[str, Field] = {
     # The axes of the sweep: learners x seeds, then other rates of the fixed features.
     "sweep.learner": Field(
         ("network", "ntk", "random_features", "one_step", "one_step_exact", "two_step"),
-        tuple_of(_LEARNER),
-        "with structure",
-    ),
-    "sweep.unstructured_learner": Field(
-        ("network", "ntk", "random_features", "memorise"), tuple_of(_LEARNER), "without structure"
-    ),
+        tuple_of(_LEARNER), "with structure"),
+    "sweep.unstructured_learner": Field(("network", "ntk", "random_features", "memorise"),
+        tuple_of(_LEARNER), "without structure"),
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
     "sweep.ntk_rate": Field((1e-6, 1e-4), tuple_of(_RATE), "other rates, first seed"),
     "sweep.random_features_rate": Field((0.003, 0.3), tuple_of(_RATE), "other rates, first seed"),
@@ -108,26 +113,24 @@ def _sweep(config: Config) -> list[dict[str, object]]:
     axes = config.sweep
 
     def runs(structured: bool, learners: tuple[str, ...], **changed: object) -> list[dict]:
-        return [
-            {"learner": learner, "structured": structured, "seed": seed} | changed
-            for learner in learners
-            for seed in axes.seed
-        ]
+        own = {"learner": learners, "structured": (structured,), "seed": axes.seed}
+        return [point | changed for point in product(own)]
 
     points = runs(True, axes.learner) + runs(False, axes.unstructured_learner)
     for learner in ("ntk", "random_features"):
         name = f"{learner}_rate"
-        rates = [rate for rate in axes[name] if rate != config[name]]
-        if learner in axes.learner:
-            points += [
-                first for rate in rates for first in runs(True, (learner,), **{name: rate})[:1]
-            ]
+        for rate in axes[name] if learner in axes.learner else ():
+            if rate != config[name]:
+                points += runs(True, (learner,), **{name: rate})[:1]  # of the first seed
     for learner in ("one_step", "one_step_exact"):
         if learner in axes.learner:
             for rate, leftover in first_steps(config)[1:]:
                 points += runs(True, (learner,), first_rate=rate, leftover=leftover)
-    for changed in longer_kernels(config):
-        points += runs(True, ("ntk",), **changed)
+    longer = {} if axes.ntk_long_rate is None else {"ntk_rate": axes.ntk_long_rate}
+    for steps in dict.fromkeys(axes.ntk_steps) if "ntk" in axes.learner else ():
+        if steps != config.steps:  # with as many evaluations
+            every = max(config.eval_every * steps // config.steps, 1)
+            points += runs(True, ("ntk",), steps=steps, eval_every=every, **longer)
     for weights in axes.class_weights:
         if weights != config.class_weights:
             points += runs(True, axes.weighted_learner, class_weights=weights)
@@ -142,17 +145,6 @@ def first_steps(config: Config) -> list[tuple[float, float]]:
         dict.fromkeys((config.leftover, *axes.leftover)),
     )
     return list(kinds)
-
-
-def longer_kernels(config: Config) -> list[dict[str, object]]:
-    """Returns the fields of the NTK at other numbers of updates, with as many evaluations."""
-    axes = config.sweep
-    rate = {} if axes.ntk_long_rate is None else {"ntk_rate": axes.ntk_long_rate}
-    return [
-        {"steps": steps, "eval_every": max(config.eval_every * steps // config.steps, 1)} | rate
-        for steps in dict.fromkeys(axes.ntk_steps)
-        if "ntk" in axes.learner and steps != config.steps
-    ]
 
 
 def rate_of(config: Config | dict[str, Any]) -> float:

@@ -28,8 +28,8 @@ class PatternTask(NamedTuple):
     Attributes:
         train: normalised inputs [n, p], targets [n], -1.0 or 1.0.
         test: likewise, normalised with the training inputs' mean and scale.
-        direction: [p], the ground truth: sum_j gamma_j M_j over A, gamma taken from the training
-            examples' patterns where they differ, at length 1.
+        direction: the ground truth: sum_j gamma_j M_j over A at length 1, gamma taken from the
+            training examples' patterns where they differ.
         gamma: mean |E[y phi_j] - E[y] E[phi_j]| over A, always with structure: without, it is 0,
             and the network is to be the same.
         scale: s, by which inputs are divided.
@@ -45,9 +45,8 @@ class PatternTask(NamedTuple):
 def make_law(config: Config, *, structured: bool) -> PatternLaw:
     """Returns the law of patterns and labels of a seed, with structure or without."""
     data, key = config.data, jax.random.key(config.seed)
-    relevant = dictionary.draw_relevant(
-        jax.random.fold_in(key, Learning.RELEVANT), data.num_patterns, data.k
-    )
+    of_relevant = jax.random.fold_in(key, Learning.RELEVANT)
+    relevant = np.sort(np.asarray(jax.random.permutation(of_relevant, data.num_patterns))[: data.k])
     if data.labels == "vectors":
         vectors_key = jax.random.fold_in(key, Learning.VECTORS)
         return dictionary.hidden_vectors(
@@ -94,13 +93,10 @@ def make_task(config: Config) -> PatternTask:
         splits.append((x, y))
     mean, scale = dictionary.normalisation(splits[0][0])
     # The training examples' patterns with structure, also where these examples have none.
-    train_key, structured = (
-        jax.random.fold_in(key, Learning.TRAIN),
-        make_law(config, structured=True),
-    )
-    gammas = dictionary.correlations(
-        *dictionary.draw_patterns(train_key, data.num_train, structured, data.negative_share)
-    )[law.relevant]
+    own = jax.random.fold_in(key, Learning.TRAIN), data.num_train
+    structured = make_law(config, structured=True), data.negative_share
+    patterns = dictionary.draw_patterns(*own, *structured)
+    gammas = dictionary.correlations(*patterns)[law.relevant]
     truth = np.zeros(data.num_patterns, np.float32)
     # Patterns that are equally likely count alike; elsewhere correlations differ in size and sign.
     equal = data.labels != "vectors" and data.probability_spread == 0

@@ -23,16 +23,23 @@ from lsa_jax.experiments.feature_learning.learning.learners import (
 )
 from lsa_jax.experiments.feature_learning.pictures import (
     NEAR,
+    draw_pictures,
     picture_rows,
+    read_courses,
     silhouette,
     spherical_means,
+    table_of_pictures,
     unit_rows,
 )
-from lsa_jax.experiments.feature_learning.weight_clouds.report import COUNTS, make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, shown
 from lsa_jax.reporting.courses import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.statistics import holds, value
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_last_measures, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -47,17 +54,11 @@ class WeightClouds:
 
 
 class Cloud(NamedTuple):
-    """A network's examples.
-
-    Attributes:
-        train: inputs [n, d] of mean zero and mean squared length 1, targets [n], -1.0 or 1.0.
-        test: likewise, normalised as the training inputs are.
-        centres: of a mixture: [clusters, d] and their labels; images have none.
-    """
+    """A network's examples: inputs [n, d], targets [n], -1.0 or 1.0."""
 
     train: Dataset
     test: Dataset
-    centres: Dataset
+    centres: Dataset  # of a mixture: [clusters, d] and their labels; images have none
 
 
 class CloudState(NamedTuple):
@@ -78,15 +79,11 @@ def load(points: list[Point], data_dir: Path | None) -> Cloud | None:
     )
     counts = (config.data.num_train, config.data.num_test)
     parts = [
-        Dataset(*(array[:count] for array in part))
+        (part.inputs[:count].reshape(len(part.inputs[:count]), -1), part.targets[:count, 1])
         for part, count in zip(task[:2], counts, strict=True)
     ]
-    rows = [part.inputs.reshape(len(part.inputs), -1) for part in parts]
-    mean, scale = dictionary.normalisation(rows[0])
-    splits = [
-        Dataset((x - mean[None]) / np.float32(scale), 2 * part.targets[:, 1] - 1)
-        for x, part in zip(rows, parts, strict=True)
-    ]
+    mean, scale = dictionary.normalisation(parts[0][0])
+    splits = [Dataset((x - mean[None]) / np.float32(scale), 2 * y - 1) for x, y in parts]
     none = Dataset(np.zeros((0, len(mean)), np.float32), np.zeros(0, np.float32))
     return Cloud(*splits, centres=none)
 
@@ -156,13 +153,11 @@ def measure_directions(
     signs: Float[np.ndarray, " m"],
     centres: Float[np.ndarray, "c d"],
 ) -> dict[str, float]:
-    """Measures how directions cluster.
+    """Measures how directions cluster, by `_COLUMNS`.
 
-    Returns:
-        Mean cosine of two neurons whose outputs have the same sign, and of two of opposite sign;
-        of spherical k-means the mean cosine with the own centre, the least cosine of two centres,
-        the silhouette, and the best number of clusters; and the largest cosine with each centre of
-        the mixture: its mean, its least, and the share of centres where it is `NEAR` or more.
+    Mean cosines of two neurons whose outputs have the same sign, and of two of opposite sign;
+    spherical k-means; and the largest cosine with each centre of the mixture: its mean, its least,
+    and the share of centres where it is `NEAR` or more.
     """
     rows = unit_rows(weights)
     products, same = rows @ rows.T, np.equal.outer(signs, signs)
@@ -261,6 +256,125 @@ def _outcome(
             row["nearest"] = (sign[np.linalg.norm(drawn, axis=1) > 0] < 0).astype(int)
     kept = Outcomes(right[-1] == 1)
     return Outcome(sizes | last | start, [*history, *pictures], outcomes=kept)
+
+
+# --- claims and report ----------------------------------------------------------------------------
+
+# Directions form clusters if their silhouette is above this: a "reasonable structure", Kaufman and
+# Rousseeuw (1990), Finding Groups in Data.
+STRUCTURE = 0.5
+# The numbers of clusters that are compared.
+COUNTS = (2, 3, 4, 5, 6)
+
+
+def make_claims(config: Config) -> list[Claim]:
+    """Returns the claims of each scale of the initial weights."""
+    scales = config.sweep.init_std or (config.init_std,)
+    is_mixture, claims = config.data.dataset == "gaussian_mixture", []
+    for std in scales:
+        own, where = {"init_std": std}, f", initial scale {std:.2g}" if len(scales) > 1 else ""
+        claims += [_mixture(where, own)] if is_mixture else _images(config, where, own)
+    return claims
+
+
+def _mixture(where: str, own: dict[str, float]) -> Claim:
+    """Returns the claim on a mixture.
+
+    A neuron within `NEAR` of a cluster's centre is nearer to it than to any other: half way between
+    neighbouring corners of a cube the cosine is sqrt(1 - 1 / k), 0.89 at most for k up to 5.
+    """
+    return Claim(
+        f"seeds in which each cluster has a neuron at a cosine of {NEAR:g}{where}",
+        holds("share_covered", lambda share: share == 1, **own),
+        paper="all: every centre is covered by some neurons",
+        every=True,
+        conditions=_learned("share_covered", own),
+    )
+
+
+def _images(config: Config, where: str, own: dict[str, float]) -> list[Claim]:
+    """Returns the claims on images."""
+    clusters = Claim(
+        f"silhouette of {config.clusters} clusters of directions{where}",
+        value("silhouette", bounds=(-1.0, 1.0), **own),
+        paper=f"above {STRUCTURE:g}: weights form clusters",
+        above=STRUCTURE,
+        conditions=_learned("silhouette", own),
+    )
+    number = Claim(
+        f"seeds in which {config.clusters} clusters, of {COUNTS[0]} to {COUNTS[-1]}, "
+        f"have the largest silhouette{where}",
+        holds("best_count", lambda count: count == config.clusters, **own),
+        paper="all",
+        every=True,
+        luck=1 / len(COUNTS),
+        conditions=(shown(clusters, "weights form clusters"),),
+    )
+    return [clusters, number]
+
+
+def _learned(measure: str, settings: dict[str, float]) -> tuple[Condition, ...]:
+    """Returns the conditions that the network learns, and that training raises a measure."""
+
+    def unmet(runs: Runs) -> str:
+        rows = runs.where(**settings).finished
+        lower = (rows[measure] <= rows[f"start_{measure}"]).sum()
+        return f"{lower} of {len(rows)} seeds have no more" if lower else ""
+
+    raised = Condition("more than before training", unmet)
+    return above_chance("the network", **settings), raised
+
+
+_COLUMNS = {
+    "test_accuracy": "test accuracy",
+    "cosine_with_start": "cosine with own start",
+    "same_sign_cosine": "cosine, same output sign",
+    "opposite_sign_cosine": "cosine, opposite sign",
+    "own_centre_cosine": "cosine with own centre",
+    "centres_cosine": "least cosine of two centres",
+    "silhouette": "silhouette",
+    "best_count": "best number of clusters",
+    "covered": "best cosine a cluster of data, mean",
+    "least_covered": "best cosine a cluster of data, least",
+    "share_covered": f"share of clusters of data with a cosine of {NEAR:g}",
+}
+
+
+def _draw(rows: list[dict[str, Any]]) -> Any:
+    """Draws one run's neurons as dots and a mixture's centres as stars, coloured by label."""
+    titles = [f"after {row['picture']} steps" for row in rows]
+    labels = rows[0]["mark_labels"]
+    colors = tuple("#D62728" if label > 0 else "#FF8C00" for label in labels)
+    return draw_pictures(rows, titles, colors) if colors else draw_pictures(rows, titles)
+
+
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
+    """Returns the table, the claims and the pictures of the first seed of each scale."""
+    if "num_test" not in runs.finished:  # older results; at most
+        runs = runs.assign(num_test=config.data.num_test)
+    rows = runs.finished.sort_values("init_std", kind="stable")
+    curves, pictures = read_courses(workdir, rows, ["id", "init_std"])
+    figures, extra = {}, {"curves": curves}
+    for std, run in rows.groupby("init_std")["id"].first().items():
+        name = f"weights_{std:.2g}" if figures else "weights"
+        figures[name] = functools.partial(_draw, pictures[run])
+        extra[name] = table_of_pictures(pictures[run])
+    note = (
+        "Means over seeds ± their standard deviation; pictures are of the first seed. The paper "
+        "gives neither loss nor rate, batch or initial scale: the configuration's are ours. "
+        "Directions cluster where initial weights are small; large weights hardly turn, and the "
+        "accuracy rises all the same. Stars are the centres of a mixture, dots near one have its "
+        "colour; on images colours are the signs of the output weights."
+    )
+    table = table_of_means(curves, ["init_std", "step"], _COLUMNS)
+    return Report(
+        tables=[("Directions of the neurons by step", table)],
+        claims=make_claims(config),
+        runs=runs,
+        figures=figures,
+        extra_tables=extra,
+        notes=[note],
+    )
 
 
 EXPERIMENT = Experiment(

@@ -5,7 +5,14 @@ no loss, rate, batch or scale of its initial weights; those below are ours.
 """
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import (
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product_of,
+)
 
 _SEED, _STD = integer(0), number(0, above=True)
 
@@ -44,12 +51,6 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def _sweep(config: Config) -> list[dict[str, object]]:
-    """Returns scales of the initial weights x seeds."""
-    scales = [{"init_std": scale} for scale in config.sweep.init_std] or [{}]
-    return [scale | {"seed": seed} for scale in scales for seed in config.sweep.seed]
-
-
 # fmt: off
 _RULES = (
     Rule("pictures", lambda c: len(c.pictures) > 1 and list(c.pictures) == sorted({*c.pictures}),
@@ -60,4 +61,4 @@ _RULES = (
 )
 # fmt: on
 
-SETTINGS = Settings(FIELDS, _sweep, _RULES)
+SETTINGS = Settings(FIELDS, product_of("init_std", "seed", optional=("init_std",)), _RULES)

@@ -22,8 +22,7 @@ from lsa_jax.experiments.feature_learning.learning import settings as pattern_se
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task as draw_patterns
 from lsa_jax.experiments.lsa.noise_curves import settings as noise_settings
 from lsa_jax.experiments.lsa.noise_curves import tasks as noise_tasks
-from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
-from lsa_jax.experiments.lsa.sparse_signal import noise_std, sample, sparse_signal
+from lsa_jax.experiments.lsa.sparse_signal import noise_std, patch_cnn, sample, sparse_signal
 from lsa_jax.experiments.resnet.hierarchical import settings as hierarchical_settings
 from lsa_jax.experiments.resnet.hierarchical.tasks import make_network
 from lsa_jax.experiments.resnet.hierarchical.tasks import make_task as draw_hierarchy

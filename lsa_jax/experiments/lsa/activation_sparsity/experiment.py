@@ -42,8 +42,7 @@ def active_fractions(
 ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, " n"]]]:
     """Returns a network's outputs, and by ReLU layer the fraction of units that are not zero.
 
-    Layers are in order from the input. Examples are a batch, `counted` in its statistics, see
-    `models.Model`.
+    Layers are in order from the input; `counted` is that of `models.Model`.
     """
     outputs, activations = model.activations(params, inputs, counted)
     return outputs, {
@@ -75,10 +74,7 @@ def layer_names(model: Model, input_shape: tuple[int, ...]) -> list[str]:
 
 
 def watched(model: Model, trained: Trained) -> Trained:
-    """Returns a network with its fractions as further outputs: [n, c + layers].
-
-    Losses of the first c outputs have the same gradients as without the fractions.
-    """
+    """Returns a network with its fractions as further outputs: [n, c + layers]."""
 
     def apply(
         params: Any, inputs: Float[Array, "n ..."], counted: Float[Array, " n"] | None = None

@@ -2,7 +2,7 @@
 
 from lsa_jax.checks import integer, text, tuple_of
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field
+from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field, product
 
 # fmt: off
 FIELDS: dict[str, Field] = {
@@ -16,11 +16,8 @@ FIELDS: dict[str, Field] = {
     },
     "sweep.background": Field(("gaussian",), tuple_of(settings.FIELDS["data.background"].kind),
         "backgrounds"),
-    "sweep.placement": Field(
-        ("random_location", "random_corner", "fixed_corner"),
-        settings.FIELDS["sweep.placement"].kind,
-        "placements; distractors have no random_location",
-    ),
+    "sweep.placement": Field(("random_location", "random_corner", "fixed_corner"),
+        settings.FIELDS["sweep.placement"].kind, "placements; distractors have no random_location"),
     "sweep.std": Field((0.0, 0.5, 1.0, 1.5, 2.0), settings.FIELDS["sweep.noise"].kind,
         "Gaussian backgrounds: standard deviations"),
     "sweep.intensity": Field((0.0, 0.25, 0.5, 0.75, 1.0), settings.FIELDS["sweep.noise"].kind,
@@ -34,21 +31,15 @@ def sweep(config: Config) -> list[dict[str, object]]:
 
     Distractors go with the vehicles of CIFAR-10, and only in corners.
     """
-    points: list[dict[str, object]] = []
-    for background in config.sweep.background:
-        distractors = background == "distractors"
-        levels = {"gaussian": config.sweep.std, "none": (0.0,)}
-        points += [
-            {
-                "data.background": background,
-                "data.placement": placement,
-                "noise": noise,
-                "data.task": "vehicles" if distractors else config.data.task,
-            }
-            for placement in config.sweep.placement
-            if not (distractors and placement == "random_location")
-            for noise in levels.get(background, config.sweep.intensity)
-        ]
+    axes, points = config.sweep, []
+    levels = {"gaussian": axes.std, "none": (0.0,)}
+    for background in axes.background:
+        places, task = axes.placement, config.data.task
+        if background == "distractors":
+            places, task = [place for place in places if place != "random_location"], "vehicles"
+        own = {"data.background": (background,), "data.placement": places}
+        own |= {"noise": levels.get(background, axes.intensity), "data.task": (task,)}
+        points += product(own)
     return points
 
 

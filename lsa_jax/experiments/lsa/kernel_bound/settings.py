@@ -6,10 +6,12 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 5 (theorem 2) and s
 import math
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
-from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field
+from lsa_jax.experiments.lsa.signal_dynamics import settings
+from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field, product
 
 _SEED, _K, _M = integer(0), integer(10), integer(1)
+# Fields of Algorithm 1 that its own experiment has too.
+_NETWORK = ("init_scale", "learning_rate", "bias_learning_rate_ratio", "batch_size", "steps")
 
 # fmt: off
 FIELDS: dict[str, Field] = {
@@ -35,15 +37,10 @@ FIELDS: dict[str, Field] = {
     "penalties": Field((1.0, 0.1, 0.01, 0.001), tuple_of(number(0, above=True), empty=False),
         "of logistic regression, on the distance from the discriminant"),
     # The network: Algorithm 1.
-    "network.init_scale": Field(1e-6, number(1e-15), "std of the initial filter's entries"),
-    "network.learning_rate": Field(0.1, number(0, above=True), "eta_w, rate of the filter"),
-    "network.bias_learning_rate_ratio": Field(None, optional(number(0)),
-        "eta_b / eta_w; None takes the paper's 1 / k"),
-    "network.batch_size": Field(500, integer(1), "fresh examples a step"),
-    "network.steps": Field(10_000, integer(1), "steps of gradient descent"),
+    **{f"network.{name}": settings.FIELDS[name] for name in _NETWORK},
     "network.eval_every": Field(1000, integer(1), "steps between evaluations"),
     "network.checkpoint_every": Field(1, integer(1), "evaluations between checkpoints"),
-    **{name: signal_settings.FIELDS[name] for name in ("measures", "measured_examples")},
+    **{name: settings.FIELDS[name] for name in ("measures", "measured_examples")},
     # The axes of the sweep.
     "sweep.k": Field((1000,), tuple_of(_K), "noise rows"),
     "sweep.m": Field((1, 2, 4, 8, 16, 32), tuple_of(_M), "filters of the kernel"),
@@ -54,37 +51,30 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def row_length(config: Config) -> int:
+def row_length(config: Config, k: int | None = None) -> int:
     """Returns d: as set, or the whole number next to k / log(k)^2.
 
     There theorem 2's sigma^2 = 1 / d is sigma = log(k) / sqrt(k) as well.
 
     Source: Karp et al. (2021), sections 3 and 5.
     """
-    return round(config.k / math.log(config.k) ** 2) if config.d is None else config.d
-
-
-def num_features(config: Config) -> int:
-    """Returns how many weights matter: m filters times the dimension that they and w* span."""
-    return config.m * min(row_length(config), config.m + 1)
+    k = config.k if k is None else k
+    return round(k / math.log(k) ** 2) if config.d is None else config.d
 
 
 def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: for each k network, linear classifier, kernels.
 
-    Kernels with more than `max_features` weights are left out.
+    Kernels have m filters times the dimension that they and w* span as weights; those with more
+    than `max_features` are left out.
     """
-    points: list[dict[str, object]] = []
-    for k in config.sweep.k:
-        points += [{"learner": "network", "k": k, "seed": s} for s in config.sweep.network_seed]
-        points += [{"learner": "linear", "k": k, "seed": s} for s in config.sweep.linear_seed]
-        for m in config.sweep.m:
-            at = config.copy_and_resolve_references()
-            at.update({"k": k, "m": m})
-            if num_features(at) <= config.max_features:
-                points += [
-                    {"learner": "kernel", "k": k, "m": m, "seed": s} for s in config.sweep.seed
-                ]
+    axes, points = config.sweep, []
+    for k in axes.k:
+        d = row_length(config, k)
+        small = [m for m in axes.m if m * min(d, m + 1) <= config.max_features]
+        points += product({"learner": ("network",), "k": (k,), "seed": axes.network_seed})
+        points += product({"learner": ("linear",), "k": (k,), "seed": axes.linear_seed})
+        points += product({"learner": ("kernel",), "k": (k,), "m": small, "seed": axes.seed})
     return points
 
 

@@ -142,8 +142,7 @@ def _solver(covariance: Float[np.ndarray, "f f"]):
 def separation(design: Design, sigma: float, k: int) -> float:
     """Returns the largest ratio of mean to standard deviation that y k_w(X) has at any weights.
 
-    Were y k_w(X) normal, as it nearly is where many rows pass, minus this ratio would be the normal
-    quantile of the least error.
+    Where y k_w(X) is normal, minus this ratio is the normal quantile of the least error.
     """
     signal = signal_features(design, sigma)
     power = signal @ _solver(row_covariance(design, design))(signal)
@@ -184,17 +183,9 @@ def search_thresholds(
 
     First each candidate is tried for all filters at once. With sweeps it is also tried for all but
     the first while that one lets every row pass, and from the best of these starts each filter's
-    threshold is then chosen in turn, the others' fixed.
-
-    Args:
-        directions: the filters.
-        sigma: standard deviation of the k noise rows' entries.
-        k: number of noise rows.
-        pass_fractions: common thresholds, as the share of noise rows that pass.
-        sweeps: rounds of the search filter by filter.
-        starts: number of starts that are searched from.
-        known: thresholds that an earlier search found for the first m0 filters. Candidates are also
-            tried for the other filters alone, so more filters never do worse.
+    threshold is then chosen in turn, the others' fixed. With thresholds that are known of the first
+    m0 filters, candidates are also tried for the other filters alone, so that more filters never do
+    worse.
     """
     choices = candidates(directions, sigma, pass_fractions)
     filters, size = choices.shape
@@ -237,8 +228,8 @@ def _gains(
 ) -> Float[np.ndarray, " c"]:
     """Returns a filter's addition to signal^T covariance^-1 signal at each of its candidates.
 
-    It is the part of its features that the other filters' leave unexplained, at their picks. In
-    the covariance of a noise row's features, over sigma^2, filters and candidates are one axis.
+    It is the part of its features that the other filters' leave unexplained, at their picks.
+    Filters and candidates are one axis.
     """
     size, dimension = len(signal) // len(picks), signal.shape[1]
     others = np.delete(np.arange(len(picks)) * size + picks, index)
@@ -260,8 +251,7 @@ def draw_features(
 ) -> list[Float[np.ndarray, "n f"]]:
     """Draws y F(X) of fresh examples under several designs, all on the same examples.
 
-    Designs have the first filters, in the first coordinates, of the largest one. The key is of
-    these examples alone; sigma is of the k noise rows' entries.
+    Designs have the first filters, in the first coordinates, of the largest one.
     """
     arrays = [Design(*(jnp.asarray(a, jnp.float32) for a in design)) for design in designs]
     sums = _draw_noise_sums(key, arrays, k, num_examples)

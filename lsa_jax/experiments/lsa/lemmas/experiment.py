@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure
-from lsa_jax.experiments.lsa.signal_scaling.report import LEAST_POINTS, PowerLaw, fit_power_law
+from lsa_jax.experiments.lsa.signal_scaling.experiment import LEAST_POINTS, PowerLaw, fit_power_law
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import Claim, Condition, enough
+from lsa_jax.reporting.claims import Claim, enough, in_all
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -40,11 +40,7 @@ def _onset(course: pd.DataFrame) -> float:
 
 
 def check_lemmas(config: Config, course: pd.DataFrame) -> dict[str, float]:
-    """Reduces a trajectory to the numbers that the lemmas bound.
-
-    Args:
-        config: of the point.
-        course: one row a time, with the entries of `signal.population.measure`.
+    """Reduces a trajectory, a row of `signal.population.measure` a time, to the lemmas' numbers.
 
     Returns:
         `lemma1_least`, `lemma1_most`: range of -grad . w* while |w.w*| <= H / log(k)^4.
@@ -135,27 +131,17 @@ def make_claims() -> list[Claim]:
     ]
     # fmt: on
     conditions = (
-        Condition("the flow at the largest k reaches the error", _flow_arrives),
+        in_all(
+            "the flow at the largest k reaches the error",
+            lambda rows: rows.loc[rows["k"] == rows["k"].max(), "reached"].astype(bool),
+        ),
         enough("k", LEAST_POINTS, f"{LEAST_POINTS} k or more"),
     )
+    shared = {"conditions": conditions, "digits": 6}
     return [
-        Claim(
-            item=item,
-            paper=paper,
-            statistic=statistic,
-            above=above,
-            below=below,
-            conditions=conditions,
-            digits=6,
-        )
+        Claim(item, statistic, paper=paper, above=above, below=below, **shared)
         for item, paper, statistic, above, below in table
     ]
-
-
-def _flow_arrives(runs: Runs) -> str:
-    rows = runs.finished
-    reached = len(rows) and bool(rows.loc[rows["k"].idxmax(), "reached"])
-    return "" if reached else "it does not"
 
 
 def _upper_half(rows: pd.DataFrame) -> pd.DataFrame:

@@ -37,32 +37,19 @@ _NETWORK, _MACHINE = {"learner": "network"}, {"learner": "rfm"}
 _Conditions = tuple[Condition, ...]
 
 
-class Axis(NamedTuple):
-    """Words for the setting that grows along the figure, for its start and for its end."""
-
-    unit: str
-    start: str
-    end: str
-
-
+# Words for the setting that grows along the figure, for its start and for its end.
 AXES = {
-    "noise": Axis("noise", "zero-noise", "at the highest noise"),
-    "background_size": Axis("background", "no-background", "on the largest background"),
+    "noise": ("noise", "zero-noise", "at the highest noise"),
+    "background_size": ("background", "no-background", "on the largest background"),
 }
 
 
 class Arrangement(NamedTuple):
-    """A way of placing images on backgrounds.
+    """A way of placing images on backgrounds."""
 
-    Attributes:
-        name: in words; empty where the sweep has one arrangement.
-        start: level without noise, or without a background.
-        levels: of the sweep, increasing.
-    """
-
-    name: str
-    start: float
-    levels: list[float]
+    name: str  # in words; empty where the sweep has one arrangement
+    start: float  # level without noise, or without a background
+    levels: list[float]  # of the sweep, increasing
 
     @property
     def suffix(self) -> str:
@@ -99,9 +86,8 @@ def runs_of(config: Config, runs: Runs) -> Runs:
 def labelled(config: Config, rows: pd.DataFrame) -> pd.DataFrame:
     """Returns runs with the columns that claims, tables and figures are about.
 
-    `series` is the learner's name, with its width where there are several; `arrangement` is how
-    images lie on backgrounds, in words; `level` is on the figure's axis, and `start` is the level
-    without noise, or without a background.
+    `series` is the learner's name, with its width where there are several; the others are those of
+    an `Arrangement`, `level` being on the figure's axis.
     """
     axis, several = config.figure_axis, len(config.sweep.ntk_width_factor) > 1
     # The one point of launch.run sweeps none of these.
@@ -176,7 +162,7 @@ def _gap(name: str, learner: str, way: Arrangement, config: Config) -> Claim:
     """Returns the claim that the network keeps more; kernels that have learned are measured."""
     own, start = {"series": name}, way.at(way.start)
     gap = Claim(
-        f"points of accuracy above chance retained {AXES[config.figure_axis].end}, network "
+        f"points of accuracy above chance retained {AXES[config.figure_axis][-1]}, network "
         f"minus {name}{way.suffix}",
         minus(_kept(_NETWORK, way), _kept(own, way)),
     )
@@ -242,10 +228,7 @@ def _agrees(
 
 
 def claims_on_updates(config: Config) -> list[Claim]:
-    """Returns the claims on the feature machine of a sweep that reports every update.
-
-    Published accuracies are of one run on `Published.num_test` test images, which give their error.
-    """
+    """Returns the claims on the feature machine of a sweep that reports every update."""
 
     def after(updates: int) -> Statistic:
         return accuracy(f"{AFTER_UPDATE}{updates}", optional=True, **_MACHINE)

@@ -60,10 +60,33 @@ def solve(
         matrix = scratch / "train.npy"
         outcome = _regress(point, kernel, train, test, scratch, matrix, progress)
         return outcome._replace(metrics=outcome.metrics | compared)
+    return _solve_learned(point, kernel, train, test, scratch, progress)
+
+
+def _solve_learned(
+    point: Point,
+    kernel: Callable,
+    train: Dataset,
+    test: Dataset,
+    scratch: Path,
+    progress: Progress,
+) -> Outcome:
+    """Lets a kernel learn, and fits its regression after the last update or after each."""
+    config, settings = point.config, point.config[point.config.learner]
+    updates, directory = settings.updates, scratch / "learned"
     # An update takes about the time of the matrices after the last one.
-    updates = settings.updates
     share = updates / (updates + 1)
-    learned = _learn(point, kernel, train, scratch / "learned", lambda f: progress(share * f))
+    learned = LEARNERS[config.learner].learn(
+        kernel,
+        settings,
+        train.inputs,
+        train.targets,
+        key=jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.POINTS),
+        memory_limit=config.kernel_memory,
+        directory=directory,
+        keep_matrices=settings.every_update and settings.solver == "cholesky",
+        progress=lambda f: progress(share * f),
+    )
     reported = range(updates + 1) if settings.every_update else (updates,)
     outcomes = [
         _regress(
@@ -72,8 +95,7 @@ def solve(
             train,
             test,
             scratch / f"update_{update}",
-            # As the updates have left it, where they have.
-            scratch / "learned" / f"gram_{update + 1}.npy",
+            directory / f"gram_{update + 1}.npy",  # as the updates have left it, where they have
             lambda f, done=done: progress(share + (1 - share) * (done + f) / len(reported)),
         )
         for done, update in enumerate(reported)
@@ -89,27 +111,6 @@ def _difference(ours: Callable, theirs: Callable, inputs: Array) -> float:
     """Returns the largest difference of two kernels on these inputs, over the largest entry."""
     own, other = (np.asarray(kernels.gram(kernel, inputs)) for kernel in (ours, theirs))
     return float(np.abs(own - other).max() / np.abs(own).max())
-
-
-def _learn(
-    point: Point, kernel: Callable, train: Dataset, directory: Path, progress: Progress
-) -> list[Callable]:
-    """Returns the kernel before and after each of its updates."""
-    config, settings = point.config, point.config[point.config.learner]
-    learn = LEARNERS[config.learner].learn
-    assert learn is not None, config.learner
-    key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.POINTS)
-    return learn(
-        kernel,
-        settings,
-        train.inputs,
-        train.targets,
-        key=key,
-        memory_limit=config.kernel_memory,
-        directory=directory,
-        keep_matrices=settings.every_update and settings.solver == "cholesky",
-        progress=progress,
-    )
 
 
 def _regress(
@@ -175,12 +176,7 @@ def _predicted(
     """Returns the squared test error, and its prediction from the kernel's spectrum.
 
     The pool is training and test images together. Errors are over the variance of its targets.
-
-    Args:
-        parts: kernel matrices of training images, of test against training, and of test images.
-        targets: of training and test images.
-        outputs: on test images.
-        ridge: over the mean diagonal.
+    `parts` are kernel matrices of training images, of test against training, and of test images.
     """
     if backend.dry_run() is not None:
         return {}
@@ -223,11 +219,10 @@ def _chosen(settings: Config, train: Dataset, scratch: Path) -> kernels.Choice:
     """Returns the solver, with the reason for an automatic choice; the same after a kill."""
     if settings.solver != "auto":
         return kernels.Choice(settings.solver, "")
-    kept = scratch / "solver.json"
+    kept, remedy = scratch / "solver.json", "remove it to have the solver chosen again"
 
     def decide() -> kernels.Choice:
         if kept.exists():
-            remedy = "remove it to have the solver chosen again"
             try:
                 return kernels.Choice(**files.read_object(kept, remedy))
             except TypeError:
@@ -283,9 +278,9 @@ def _on_centres(
 ) -> Outcome:
     """Fits a kernel's regression on centres; images are placed on their backgrounds batch by batch.
 
-    The centres are drawn from the training images, each at its place there. Their backgrounds may
-    have less noise: a centre's own noise adds nothing useful to an image's features. Accuracy on
-    training images is that on the first of them, as many as there are test images.
+    The centres are training images, whose backgrounds may have less noise: it adds nothing useful
+    to an image's features. Accuracy on training images is that on the first of them, as many as
+    there are test images.
     """
     config, n = point.config, len(task.train.targets)
     settings, composed = config[config.learner], functools.partial(tasks.composed, point, task)

@@ -5,6 +5,7 @@ images, placements and backgrounds are functions of (seed, split, example) for e
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,12 @@ from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.settings import is_normalised
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
 from lsa_jax.models.model import Model, state_names
-from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import (
     SCRATCH,
     Experiment,
     Outcome,
     Progress,
-    with_last_measures,
+    outcome_of,
     with_test,
 )
 from lsa_jax.sweep.fields import Config
@@ -81,10 +81,9 @@ def _check_own(point: Point, task: ImageTask) -> None:
 
 
 def varying(config: Config) -> tuple[str, ...]:
-    """Returns the fields in which points of a group may differ.
+    """Returns the fields in which points of a group may differ: none of kernels, which run alone.
 
-    Trained networks differ in noise and seed; a learner that follows a trained network is in the
-    network's group, so that it is trained once. Kernels run alone.
+    A learner that follows a trained network is in its group, so that it is trained once.
     """
     if is_exact(config):
         return ()
@@ -121,10 +120,11 @@ def build_model(config: Config, learner: str, num_classes: int) -> Model:
     Equal settings give the same functions, for which jax compiles once.
     """
     if families.is_own(config.model.name):
-        return _build_own(config.model.name)
-    model, family = config.model, families.FAMILIES[config.model.name]
-    own = {field: model[field] for field in (*family.fields, "dtype", "w_std", "b_std")}
-    if family.batch_axis:
+        return families.own_model(config.model.name)
+    model = config.model
+    taken = inspect.signature(families.function(model.name)).parameters
+    own = {field: model[field] for field in model if field in {*taken, "dtype", "w_std", "b_std"}}
+    if "batch_axis" in taken:
         own["batch_axis"] = parallel.BATCH_AXIS if config.parallel == "data" else None
     return _build(
         model.name,
@@ -133,11 +133,6 @@ def build_model(config: Config, learner: str, num_classes: int) -> Model:
         parameterization=config[learner].parameterization,
         **own,
     )
-
-
-@functools.cache
-def _build_own(name: str) -> Model:
-    return families.own_model(name)
 
 
 @functools.cache
@@ -151,15 +146,9 @@ def make_optimizer(
     """Returns the optimiser of a learner's settings, with the rates of its parameterisation."""
     factors = trained.model.rate_factors
     rates = factors and split(factors(input_shape, settings.optimizer), trained.frozen)[0]
-    schedule = training.make_schedule(
-        settings.schedule,
-        settings.learning_rate,
-        epochs=settings.epochs,
-        steps_per_epoch=steps_per_epoch,
-        decay_epochs=settings.decay_epochs,
-        decay_factor=settings.decay_factor,
-        warmup_epochs=settings.warmup_epochs,
-    )
+    names = ("epochs", "decay_epochs", "decay_factor", "warmup_epochs")
+    course = {name: settings[name] for name in names} | {"steps_per_epoch": steps_per_epoch}
+    schedule = training.make_schedule(settings.schedule, settings.learning_rate, **course)
     return training.make_optimizer(
         settings.optimizer,
         schedule,
@@ -188,19 +177,10 @@ def train_group(
 ) -> tuple[Any, training.History]:
     """Trains a model at every point of a group at once, by the learner's settings.
 
-    Args:
-        group: points that differ in noise and seed alone.
-        task: both splits.
-        trained: the learner's model.
-        directory: of the checkpoints.
-        progress: called with the fraction done.
-        loss: `(outputs, targets) -> [n]`; None means the settings'.
-        metrics: as `training.Evaluation` takes them.
-        measuring: measures along training; None for none.
-        start: whether to evaluate before the first epoch too.
+    Points differ in noise and seed alone. The loss is `(outputs, targets) -> [n]`, None means the
+    settings'; `metrics`, `measuring` and `start` are those of `training.Evaluation`.
 
-    Returns:
-        The trained parameters and the course of training, with an axis of points.
+    Returns the trained parameters and the course of training, with an axis of points.
     """
     config = group[0].config
     settings = config[config.learner]
@@ -245,9 +225,7 @@ def _train(
     points, places = list(leaders.values()), list(leaders)
     config = points[0].config
     model = build_model(config, config.learner, task.train.targets.shape[1])
-    make = LEARNERS[config.learner].trained
-    assert make is not None, config.learner
-    trained = make(model, config[config.learner])
+    trained = LEARNERS[config.learner].trained(model, config[config.learner])
     followers = sum(_follows(point.config) for point in group)
     share = len(points) / (len(points) + followers)
     params, history = train_group(
@@ -300,33 +278,21 @@ def _linearization(
 
 def training_outcome(history: training.History, config: Config, replica: int) -> Outcome:
     """Returns one replica's outcome: its last losses and metrics, and the group's pace."""
-    rows = [
-        {name: v[replica].item() if isinstance(v, np.ndarray) else v for name, v in row.items()}
-        for row in history.rows
-    ]
-    pace = history.throughput
+    pace, outcome = history.throughput, outcome_of(history, replica)
     timings = {
         "images_per_second": pace and round(pace.examples_per_second, 1),
         "peak_fraction": pace and pace.peak_fraction(config.model.dtype),
     }
-    if replica in history.failures:
-        return Outcome({}, rows, "failed", history.failures[replica], timings)
-    last = {n: v for n, v in sorted(rows[-1].items()) if n.startswith(("test_", "train_"))}
-    right = history.outcomes
-    kept = None if right is None else Outcomes(right[replica])
-    outcome = Outcome(last, rows, timings=timings, outcomes=kept)
-    return with_last_measures(outcome, history.measured)
+    return outcome._replace(timings=timings | outcome.timings)
 
 
 def _fixed_kernel(
     point: Point, task: ImageTask, input_shape: tuple[int, ...], method: str
 ) -> Callable:
     """Returns the kernel of a learner that has it before any training."""
-    config = point.config
-    model = build_model(config, config.learner, task.train.targets.shape[1])
-    make_kernel = LEARNERS[config.learner].kernel
-    assert make_kernel is not None, config.learner
-    return make_kernel(init_key(_run_key(point)), model, input_shape, method)
+    model = build_model(point.config, point.config.learner, task.train.targets.shape[1])
+    key = init_key(_run_key(point))
+    return LEARNERS[point.config.learner].kernel(key, model, input_shape, method)
 
 
 def run(

@@ -3,9 +3,10 @@
 Settings and runs use these entries. Nothing here imports jax before a network is built.
 """
 
+import functools
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lsa_jax import user_files
 from lsa_jax.checks import Kind, one_of
@@ -14,28 +15,11 @@ if TYPE_CHECKING:
     from lsa_jax.models.model import Model
 
 
-class Family(NamedTuple):
-    """A family of networks: its function, and the fields it takes besides the common ones.
-
-    Attributes:
-        module: has a function of the family's name, which takes `width_factor`, `num_classes`,
-            `parameterization`, `dtype`, `w_std` and `b_std` by keyword, and returns a `Model`.
-        fields: further fields of `config.model` that it takes.
-        batch_axis: whether it also takes the name of the axis over which batches are split.
-    """
-
-    module: str
-    fields: tuple[str, ...] = ()
-    batch_axis: bool = False
-
-
-FAMILIES = {
-    "cnn": Family("lsa_jax.models.classifiers", ("channels", "window", "stride")),
-    "mlp": Family("lsa_jax.models.classifiers", ("widths",)),
-    "wide_resnet": Family(
-        "lsa_jax.models.classifiers", ("depth", "norm", "pool_window"), batch_axis=True
-    ),
-}
+# Module by family: it has a function of that name, which takes `width_factor`, `num_classes`,
+# `parameterization`, `dtype`, `w_std` and `b_std` by keyword, and returns a `Model`. A parameter
+# with the name of another field of `config.model` gets that, and `batch_axis` the name of the axis
+# over which batches are split, if they are.
+FAMILIES = dict.fromkeys(("cnn", "mlp", "wide_resnet"), "lsa_jax.models.classifiers")
 
 
 def name_kind() -> Kind:
@@ -53,10 +37,11 @@ def is_own(name: str) -> bool:
 
 
 def function(name: str) -> Callable[..., "Model"]:
-    """Returns the function of a family, see `Family.module`."""
-    return getattr(importlib.import_module(FAMILIES[name].module), name)
+    """Returns the function of a family, see `FAMILIES`."""
+    return getattr(importlib.import_module(FAMILIES[name]), name)
 
 
+@functools.cache
 def own_model(name: str) -> "Model":
     """Returns the network of FILE.py:NAME, in its own parameterisation.
 

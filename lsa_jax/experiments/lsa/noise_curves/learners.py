@@ -21,17 +21,11 @@ _LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_err
 
 
 class Trained(NamedTuple):
-    """A model that is trained, made of the network that all learners share.
-
-    Attributes:
-        model: the model.
-        frozen: the parts of its parameters that training leaves as they are.
-        network: `(its parameters) -> the network's`.
-    """
+    """A model that is trained, made of the network that all learners share."""
 
     model: "Model"
-    frozen: tuple[str, ...] = ()
-    network: Callable[[Any], Any] = lambda params: params
+    frozen: tuple[str, ...] = ()  # parts of its parameters that training leaves as they are
+    network: Callable[[Any], Any] = lambda params: params  # from its parameters to the network's
 
 
 class Learner(NamedTuple):
@@ -46,11 +40,9 @@ class Learner(NamedTuple):
         kernel: `(key, model, input_shape, method) -> kernel` of one that solves for its
             predictions; the method "neural_tangents" is that library's.
         follows: the learner whose trained parameters it takes: its kernel is the finite NTK there.
-            The other's settings are those of the training.
-        learn: of one whose kernel learns from the training examples before it solves:
-            `(kernel, settings, inputs, targets, **options) -> kernels`, the kernel before and after
-            each update; the options are `key`, `memory_limit`, `directory`, `keep_matrices` and
-            `progress` of `kernels.recursive_feature_machine`.
+        learn: of one whose kernel learns before it solves: `(kernel, settings, inputs, targets,
+            **options) -> kernels` before and after each update; the options are those of
+            `kernels.recursive_feature_machine`.
         trained: `(model, settings) -> Trained` of one that trains.
     """
 
@@ -93,34 +85,28 @@ def training_fields(**defaults: object) -> dict[str, Field]:
     }
 
 
+# fmt: off
 def ridge_fields(doc: str) -> dict[str, Field]:
     """Returns the fields of a learner that solves a ridge regression."""
     return {
         "ridge": Field((1e-5,), tuple_of(number(0)), doc),
-        "solver": Field(
-            "cholesky",
-            one_of("cholesky", "conjugate_gradients", "nystrom", "auto"),
+        "solver": Field("cholesky", one_of("cholesky", "conjugate_gradients", "nystrom", "auto"),
             "factorise the matrix, keep half of it on disk and solve by iterations, or compose "
             "images batch by batch and sum over kernels at centres among them; auto: the faster "
-            "one of the first two that fits",
-        ),
+            "one of the first two that fits"),
         "centres": Field(2000, integer(1), "nystrom: training images that are centres"),
-        "centre_noise": Field(
-            None, optional(number(0)), "nystrom: noise behind centres; None: as behind all images"
-        ),
-        "tolerance": Field(
-            1e-6,
-            number(0, 1, above=True),
-            "conjugate_gradients: residual over the targets' size",
-        ),
+        "centre_noise": Field(None, optional(number(0)),
+            "nystrom: noise behind centres; None: as behind all images"),
+        "tolerance": Field(1e-6, number(0, 1, above=True),
+            "conjugate_gradients: residual over the targets' size"),
     }
+# fmt: on
 
 
 def linearized_model(model: "Model") -> "Model":
     """Returns the network linearised at its own initialisation, as a model to be trained.
 
-    Its parameters are `initial` (to be frozen) and `weights`; at the start its outputs are the
-    network's.
+    Its parameters are `initial` (to be frozen) and `weights`, which are equal at the start.
     """
     from lsa_jax import kernels
     from lsa_jax.models.model import Model, accepted
@@ -147,11 +133,6 @@ def trained_network(model: "Model", settings: Config) -> Trained:
     return Trained(scaled(model, alpha), FROZEN, lambda params: network_params(params, alpha))
 
 
-def _linearization(model: "Model", settings: Config) -> Trained:
-    del settings
-    return Trained(linearized_model(model), ("initial",), operator.itemgetter("weights"))
-
-
 def _finite_ntk(
     key: "Array", model: "Model", input_shape: tuple[int, ...], method: str
 ) -> Callable:
@@ -161,13 +142,6 @@ def _finite_ntk(
     return kernels.finite_kernel(model.apply, model.init(key, input_shape), method=method)
 
 
-def _infinite_ntk(
-    key: "Array", model: "Model", input_shape: tuple[int, ...], method: str
-) -> Callable:
-    del key, input_shape
-    return model.kernel if method == "auto" else functools.partial(model.kernel, method=method)
-
-
 def _machine(
     kernel: Callable, settings: Config, *examples: "Array", **options: Any
 ) -> list[Callable]:
@@ -175,43 +149,31 @@ def _machine(
     from lsa_jax import kernels
 
     assert isinstance(kernel, kernels.InfiniteKernel)
+    options |= {name: settings[name] for name in ("updates", "points", "power")}
     found = kernels.recursive_feature_machine(
         kernel.transformed,
         *examples,
         size=kernel.transform_size(examples[0].shape[1:]),
-        updates=settings.updates,
-        points=settings.points,
         ridge=settings.ridge[0],
-        power=settings.power,
         **options,
     )
     return list(map(kernel.transformed, found.transforms[:-1])) + [found.kernel]
 
 
+_SCALE = Field("ntk", _PARAMETERIZATION[0], "where the scale sits")
+
+# fmt: off
 LEARNERS: dict[str, Learner] = {
     "network": Learner(
         label="network",
         colors=("#0072B2",),
-        fields=training_fields(
-            parameterization="standard",
-            optimizer="momentum",
-            learning_rate=0.1,
-            weight_decay=0.0005,
-            decay_epochs=(80.0, 100.0, 120.0),
-            batch_size=128,
-        )
-        | {
-            "parameterization": Field(
-                "standard",
-                one_of("ntk", "standard", "mup"),
+        fields=training_fields(optimizer="momentum", weight_decay=0.0005,
+                               decay_epochs=(80.0, 100.0, 120.0)) | {
+            "parameterization": Field("standard", one_of("ntk", "standard", "mup"),
                 "where the weights' scale sits; mup has rates of its own, and width factor 1 as "
-                "its base",
-            ),
-            "output_scale": Field(
-                None,
-                optional(number(0, above=True)),
-                "alpha: trains alpha (f - f_0), lazy where it is large; None trains f",
-            ),
+                "its base"),
+            "output_scale": Field(None, optional(number(0, above=True)),
+                "alpha: trains alpha (f - f_0), lazy where it is large; None trains f"),
         },
         trained=trained_network,
     ),
@@ -219,34 +181,23 @@ LEARNERS: dict[str, Learner] = {
         label="finite NTK",
         colors=("#E69F00", "#D55E00", "#CC79A7", "#8C510A", "#56B4E9", "#999999"),
         fields={
-            "method": Field(
-                "gradient_descent",
-                one_of("gradient_descent", "regression"),
-                "train the linearised network, or solve for its kernel exactly",
-            ),
-            **training_fields(
-                parameterization="ntk",
-                optimizer="adam",
-                learning_rate=0.001,
-                weight_decay=0.0,
-                decay_epochs=(140.0, 170.0),
-                batch_size=50,
-            ),
+            "method": Field("gradient_descent", one_of("gradient_descent", "regression"),
+                "train the linearised network, or solve for its kernel exactly"),
+            **training_fields(parameterization="ntk", optimizer="adam", learning_rate=0.001,
+                              decay_epochs=(140.0, 170.0), batch_size=50),
             **ridge_fields("regression: as ntk_infinite.ridge"),
         },
         kernel=_finite_ntk,
-        trained=_linearization,
+        trained=lambda model, settings: Trained(
+            linearized_model(model), ("initial",), operator.itemgetter("weights")),
     ),
     "ntk_infinite": Learner(
         label="infinite NTK",
         colors=("#009E73",),
-        fields={
-            "parameterization": Field("ntk", _PARAMETERIZATION[0], "where the scale sits"),
-            **ridge_fields(
-                "ridge over the kernel's mean diagonal; of several, by leave-one-out errors"
-            ),
-        },
-        kernel=_infinite_ntk,
+        fields={"parameterization": _SCALE} | ridge_fields(
+            "ridge over the kernel's mean diagonal; of several, by leave-one-out errors"),
+        kernel=lambda key, model, input_shape, method: (
+            model.kernel if method == "auto" else functools.partial(model.kernel, method=method)),
     ),
     "ntk_trained": Learner(
         label="NTK after training",
@@ -258,19 +209,19 @@ LEARNERS: dict[str, Learner] = {
         label="recursive feature machine",
         colors=("#56B4E9",),
         fields={
-            "parameterization": Field("ntk", _PARAMETERIZATION[0], "where the scale sits"),
+            "parameterization": _SCALE,
             "updates": Field(4, integer(0), "how often the kernel learns its features"),
             "points": Field(200, integer(1), "training examples at which gradients are averaged"),
             "power": Field(0.5, number(0, above=True), "of the average gradient outer product"),
-            "every_update": Field(
-                False, boolean(), "report the accuracy after each update, not just the last"
-            ),
+            "every_update": Field(False, boolean(),
+                "report the accuracy after each update, not just the last"),
             **ridge_fields("as ntk_infinite.ridge; of several, updates take the first"),
         },
         kernel=lambda key, model, input_shape, method: model.kernel,
         learn=_machine,
     ),
 }
+# fmt: on
 
 
 def is_exact(config: Config) -> bool:

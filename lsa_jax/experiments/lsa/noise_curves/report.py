@@ -122,13 +122,14 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _on_noise(config: Config, runs: Runs) -> Report:
-    axis, label, table = AXES[config.figure_axis], _axis_label(config), with_retained(runs.finished)
+    unit, start, _ = AXES[config.figure_axis]
+    label, table = _axis_label(config), with_retained(runs.finished)
     names = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
     counts = table.groupby("series", sort=False)["seed"].nunique()
     fewer = [f"{name} {count}" for name, count in counts.items() if count < counts.max()]
     seeds = f"{counts.max()} seed(s)" + f" ({', '.join(fewer)})" * bool(fewer)
     accuracy, kept = (
-        _wide(values, table[names], table["level"], f"{axis.unit} {{:g}}")
+        _wide(values, table[names], table["level"], f"{unit} {{:g}}")
         for values in (100 * table["test_accuracy"], table["retained"])
     )
     graded = _answers(config, runs)
@@ -136,7 +137,7 @@ def _on_noise(config: Config, runs: Runs) -> Report:
         tables=[
             (f"Test accuracy (%) against {label}", accuracy),
             *_paper_table(config.paper_item),
-            (f"Percentage of {axis.start} accuracy retained", kept),
+            (f"Percentage of {start} accuracy retained", kept),
             *[("Lazy or rich", graded)] * bool(len(graded)),
             *_solved_tables(table),
         ],

@@ -10,7 +10,15 @@ from lsa_jax.experiments.lsa.noise_curves.families import is_own, name_kind
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
 from lsa_jax.reporting.courses import NAMES
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+)
 
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
 _PLACEMENT = one_of("random_location", "random_corner", "fixed_corner")
@@ -36,11 +44,9 @@ FIELDS: dict[str, Field] = {
     "seed": Field(0, _SEED, "draws initial weights, order, placements and backgrounds"),
     "width_factor": Field(1, integer(1), "multiplies the model's channels or widths"),
     # The data.
-    "data.dataset": Field(
-        "digits",
+    "data.dataset": Field("digits",
         one_of("digits", "stars", "mnist", "cifar10", "svhn", "tiny_imagenet", "folder"),
-        "source of the images",
-    ),
+        "source of the images"),
     "data.folder": Field(None, optional(text()), "dataset folder: its name below the data folder"),
     "data.fit": Field("crop", one_of("crop", "pad", "squash"),
         "dataset folder: how pictures become square: by their centre, black margins, or squashed"),
@@ -130,26 +136,13 @@ def sweep(config: Config) -> list[dict[str, object]]:
     learners are compared on the same placements and backgrounds. Kernels that learn, which cost the
     most, may have seeds of their own.
     """
-    axes = config.sweep
-    learners: list[dict[str, object]] = []
+    axes, points = config.sweep, []
     for learner in axes.learner:
         widths = axes.ntk_width_factor if learner == "ntk_finite" else ()
-        learners += [
-            {"learner": learner, "width_factor": width}
-            for width in widths or (config.width_factor,)
-        ]
-    points = [
-        {**learner, "noise": noise, "seed": seed}
-        for learner in learners
-        for noise in axes.noise
-        for seed in _seeds(axes, learner["learner"])
-    ]
+        seeds = axes.learned_seed if LEARNERS[learner].is_learned_kernel else ()
+        own = {"learner": (learner,), "width_factor": widths or (config.width_factor,)}
+        points += product(own | {"noise": axes.noise, "seed": seeds or axes.seed})
     return [{**point, **arrangement} for arrangement in _arrangements(axes) for point in points]
-
-
-def _seeds(axes: Config, learner: object) -> tuple[int, ...]:
-    learned = LEARNERS[str(learner)].is_learned_kernel
-    return (learned and axes.learned_seed) or axes.seed
 
 
 def _arrangements(axes: Config) -> list[dict[str, object]]:
@@ -178,11 +171,6 @@ def _tiles(config: Config) -> bool:
 def is_normalised(config: Config) -> bool:
     """Whether the network normalises over the batch, so that examples act on one another."""
     return config.model.name == "wide_resnet" and config.model.norm == "batch"
-
-
-def _least_side(config: Config) -> int:
-    """Returns a side after a wide ResNet's groups: a quarter, rounded up twice."""
-    return -(-config.data.background_size // 4)
 
 
 def _solves(config: Config) -> bool:
@@ -228,7 +216,8 @@ NETWORK_RULES = (
          "(), or config.model.norm = 'none': batch normalisation couples the examples of a batch, "
          "which are measured by themselves"),
     Rule("model.pool_window",
-         lambda c: c.model.name != "wide_resnet" or (c.model.pool_window or 0) <= _least_side(c),
+         lambda c: c.model.name != "wide_resnet"
+         or (c.model.pool_window or 0) <= -(-c.data.background_size // 4),
          "None, or at most the side after a wide ResNet's groups, a quarter of the background's"),
     Rule("model.channels", lambda c: c.model.channels, "a number for each convolution"),
     Rule("network.parameterization",
@@ -253,25 +242,6 @@ _FIGURE_RULES = (
     Rule("rfm.every_update", lambda c: c.figure_axis != "update" or c.rfm.every_update,
          "True, as each update is drawn"),
 )
-
-
-def _rules_of_solver(name: str) -> tuple[Rule, ...]:
-    """Returns the rules on a ridge regression, where it is the point's learner's."""
-
-    def other(config: Config) -> bool:
-        return config.learner != name or not _solves(config)
-
-    one_ridge = ("conjugate_gradients", "nystrom")
-    learns = LEARNERS[name].learn is not None
-    return (
-        Rule(f"{name}.ridge", lambda c: other(c) or c[name].ridge, "at least one number"),
-        Rule(f"{name}.ridge",
-             lambda c: other(c) or c[name].solver not in one_ridge or len(c[name].ridge) == 1,
-             "one number, or the solver 'cholesky': choosing among several factorises"),
-        Rule(f"{name}.solver", lambda c: other(c) or not learns or c[name].solver != "nystrom",
-             "'cholesky', 'conjugate_gradients', as the kernel learns from "
-             "all images at once"),
-    )
 
 
 def _rules_of_training(name: str) -> tuple[Rule, ...]:
@@ -307,8 +277,15 @@ _LEARNER_RULES = (
          "'ours' with the solver 'nystrom'"),
     Rule("predict", lambda c: not c.predict or not _solves(c) or c[c.learner].solver == "cholesky",
          "False, or config.{c.learner}.solver = 'cholesky', which has the whole matrix in memory"),
-    *(rule for name, learner in LEARNERS.items() if "ridge" in learner.fields
-      for rule in _rules_of_solver(name)),
+    Rule("{c.learner}.ridge", lambda c: not _solves(c) or c[c.learner].ridge,
+         "at least one number"),
+    Rule("{c.learner}.ridge",
+         lambda c: not _solves(c) or len(c[c.learner].ridge) == 1
+         or c[c.learner].solver not in ("conjugate_gradients", "nystrom"),
+         "one number, or the solver 'cholesky': choosing among several factorises"),
+    Rule("{c.learner}.solver",
+         lambda c: LEARNERS[c.learner].learn is None or c[c.learner].solver != "nystrom",
+         "'cholesky', 'conjugate_gradients', as the kernel learns from all images at once"),
     *(rule for name, learner in LEARNERS.items() if learner.trained
       for rule in _rules_of_training(name)),
 )

@@ -35,12 +35,9 @@ class NoiseCurves:
 
 
 class Split(NamedTuple):
-    """Images before they are placed on backgrounds.
+    """Images before they are placed on backgrounds; example i shows image i modulo m.
 
-    Attributes:
-        images: [m, image_size, image_size, channels]; example i shows image i modulo m.
-        targets: [n, classes], one-hot, of all examples.
-        pool: photographs or distractors to draw backgrounds from; None for other backgrounds.
+    Targets are one-hot. The pool is photographs or distractors; None for other backgrounds.
     """
 
     images: Float[np.ndarray, "m a a c"]
@@ -67,11 +64,7 @@ def _data_key(config: Config) -> str:
 def tile_pictures(
     pictures: Float[np.ndarray, "m a a c"], side: int, seed: int
 ) -> Float[np.ndarray, "m b b c"]:
-    """Returns as many backgrounds of the side, each tiled by pictures drawn without replacement.
-
-    A picture is in every corner of one background; with fewer pictures than tiles, in more than one
-    of the same background.
-    """
+    """Returns as many backgrounds of the side as pictures, each tiled by randomly drawn ones."""
     count, tiles = len(pictures), side // pictures.shape[1]
     generator = np.random.default_rng(seed)
     rows = [
@@ -107,10 +100,7 @@ def _pools(
     data = config.data
     if data.background == "distractors":
         of_test = task.distractors_train if data.shared_pool else task.distractors_test
-        return (
-            resize(task.distractors_train, data.image_size),
-            resize(of_test, data.image_size),
-        )
+        return resize(task.distractors_train, data.image_size), resize(of_test, data.image_size)
     if data.background != "photographs":
         return None, None
     pictures = _photographs(config, data_dir)
@@ -165,15 +155,10 @@ def _load_task(config: Config, data_dir: Path | None, section: str) -> ImageTask
 def load(points: list[Point], data_dir: Path | None, section: str = "data") -> dict[str, ImageTask]:
     """Reads the images that the points need, once for each way of preparing them.
 
-    Errors name fields of the section `config.data`, or of another where an experiment makes these
-    points from its own fields.
+    Errors name fields of `config.data`, or of another section that these points are made from.
     """
-    tasks_by_key: dict[str, ImageTask] = {}
-    for point in points:
-        key = _data_key(point.config)
-        if key not in tasks_by_key:
-            tasks_by_key[key] = _load_task(point.config, data_dir, section)
-    return tasks_by_key
+    configs = {_data_key(point.config): point.config for point in points}
+    return {key: _load_task(config, data_dir, section) for key, config in configs.items()}
 
 
 def task_of(point: Point, data: dict[str, ImageTask]) -> ImageTask:
@@ -186,14 +171,9 @@ def compose(
 ) -> Dataset:
     """Places examples on their backgrounds: a function of (seed, split, index, epoch) alone."""
     data = config.data
-    composition = Composition(
-        image_size=data.image_size,
-        background_size=data.background_size,
-        placement=data.placement,
-        background=data.background,
-        fresh=data.fresh_backgrounds and which == TRAIN,
-        transparent=data.transparent,
-    )
+    names = ("image_size", "background_size", "placement", "background", "transparent")
+    fresh = data.fresh_backgrounds and which == TRAIN
+    composition = Composition(**{name: data[name] for name in names}, fresh=fresh)
     key = jax.random.fold_in(replica["data_key"], which)
     shown = index if len(split.images) == len(split.targets) else index % len(split.images)
     power = data.std_power if data.background == "gaussian" else 1
@@ -213,7 +193,7 @@ def compose(
 def composed(
     point: Point, task: ImageTask, which: int, index: np.ndarray, **others: Array
 ) -> Dataset:
-    """Returns images of a split (`TRAIN` or `TEST`) as a point's learners see them at first.
+    """Returns images of a split as a point's learners see them in the first epoch.
 
     `others` replace entries of `replica_of`.
     """

@@ -40,8 +40,13 @@ from jax import lax
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.lsa.patch_cnn import patch_cnn, soft_threshold
-from lsa_jax.experiments.lsa.sparse_signal import sample, sample_unaligned, sparse_signal
+from lsa_jax.experiments.lsa.sparse_signal import (
+    patch_cnn,
+    sample,
+    sample_unaligned,
+    soft_threshold,
+    sparse_signal,
+)
 from lsa_jax.sweep.fields import Config
 from lsa_jax.training.losses import logistic
 
@@ -63,17 +68,11 @@ class Params(NamedTuple):
 
 
 class _RowSums(NamedTuple):
-    """Sums over an example's noise rows; u = z / (sigma |w|) is standard normal.
+    """Sums over an example's noise rows; u = z / (sigma |w|) is standard normal."""
 
-    Attributes:
-        slope_u: sum of phi_b'(z) u.
-        slope_squared: sum of phi_b'(z)^2.
-        bias_slope: sum of the derivatives of phi_b(z) in b.
-    """
-
-    slope_u: Float[Array, " n"]
-    slope_squared: Float[Array, " n"]
-    bias_slope: Float[Array, " n"]
+    slope_u: Float[Array, " n"]  # of phi_b'(z) u
+    slope_squared: Float[Array, " n"]  # of phi_b'(z)^2
+    bias_slope: Float[Array, " n"]  # of the derivatives of phi_b(z) in b
 
 
 def soft_threshold_slopes(
@@ -149,15 +148,13 @@ def shortcut_gradient(
 ) -> tuple[Float[Array, ""], Params]:
     """Draws the mean logistic loss of a minibatch and its gradient, exactly in distribution.
 
-    At w = 0 (where w has no direction) the law is the same: the direction then only selects the
-    coordinate of the rows that is drawn one by one, and any will do.
-
     The key is of this minibatch alone; sigma is of the k noise rows' entries. Takes
     O(n k P(|z| > -b)) time and O(n) memory for n examples.
     """
     w, b = params
     norm = jnp.linalg.norm(w)
     signal = jnp.zeros_like(w).at[0].set(1.0)
+    # At w = 0 any direction has the same law: it only selects the coordinate drawn row by row.
     direction = jnp.where(norm > 0, w / jnp.where(norm > 0, norm, 1.0), signal)
     noise = _sum_noise_rows(key, sigma * norm, b, k, num_examples)
     margin = _margins(w, b, sigma * norm, noise)
@@ -192,29 +189,20 @@ class Sampler(NamedTuple):
 class Network(NamedTuple):
     """A network, with its learning rates and measures.
 
-    Attributes:
-        init: `(key, init_scale, d) -> params`.
-        apply: `(params, inputs [n, p, d]) -> [n, 1]`.
-        rates: `(eta_w, eta_b) -> tree like params`, the learning rate of every parameter.
-        summary: `(params) -> Params`, the filter and threshold that are measured; linear, so that
-            it applies to gradients too.
-        details: `(params, signal) -> dict` of measures that only this network has.
+    `summary` is of the filter and threshold that are measured; it is linear, so that it applies to
+    gradients too. `details` are measures that only this network has.
     """
 
-    init: Callable
-    apply: Callable
-    rates: Callable
-    summary: Callable
-    details: Callable
+    init: Callable  # (key, init_scale, d) -> params
+    apply: Callable  # (params, inputs [n, p, d]) -> [n, 1]
+    rates: Callable  # (eta_w, eta_b) -> tree like params, the rate of every parameter
+    summary: Callable  # (params) -> Params
+    details: Callable  # (params, signal) -> dict
 
 
 def _init_one(key: Key[Array, ""], init_scale: float, d: int) -> Params:
     params = patch_cnn(init_scale=init_scale).init(key, (1, d))
     return Params(params["w"][:, 0], params["b"][0])
-
-
-def _init_two(key: Key[Array, ""], init_scale: float, d: int) -> TwoFilters:
-    return TwoFilters(init_scale * jax.random.normal(key, (2, d)), jnp.zeros(2), jnp.ones(2))
 
 
 def one_filter(params: Params, inputs: Float[Array, "n p d"]) -> Float[Array, "n 1"]:
@@ -247,7 +235,9 @@ ONE_FILTER = Network(
 )
 
 TWO_FILTERS = Network(
-    init=_init_two,
+    init=lambda key, init_scale, d: TwoFilters(
+        init_scale * jax.random.normal(key, (2, d)), jnp.zeros(2), jnp.ones(2)
+    ),
     apply=two_filters,
     rates=lambda eta_w, eta_b: TwoFilters(eta_w, eta_b, eta_w),
     summary=lambda params: Params(jnp.mean(params.w, axis=0), jnp.mean(params.b)),

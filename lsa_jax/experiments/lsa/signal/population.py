@@ -48,12 +48,9 @@ _REACH = 37.0
 _DEVIATIONS = 12.0
 
 # Last frequency of the inversion integral, for rows in units of their standard deviation. The
-# rest is below 1e-8 for b <= 0, and for b > 0 from about 8 rows up.
-_LAST_ROW_FREQUENCY = 200.0
-
-# It is summed in blocks of so many frequencies, up to where the terms are negligible.
-_BLOCK = 1024
-_NEGLIGIBLE = 1e-13
+# rest is below 1e-8 for b <= 0, and for b > 0 from about 8 rows up. It is summed in blocks, up to
+# where the terms are negligible.
+_LAST_ROW_FREQUENCY, _BLOCK, _NEGLIGIBLE = 200.0, 1024, 1e-13
 
 # A threshold, in standard deviations of a row, that no row passes.
 _NEVER_PASSED = 40.0
@@ -69,17 +66,11 @@ class PopulationGradient(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """Expectations over one noise row u = z / s ~ N(0, 1), at frequencies t.
+    """Expectations over one noise row u = z / s ~ N(0, 1), at frequencies t."""
 
-    Attributes:
-        cosine: psi = E cos(t phi_b(z)).
-        slope_u: E sin(t phi_b(z)) phi_b'(z) u, which is -(d psi / ds) / t.
-        bias_slope: E sin(t phi_b(z)) (d/db) phi_b(z), which is -(d psi / db) / t.
-    """
-
-    cosine: Float[np.ndarray, " t"]
-    slope_u: Float[np.ndarray, " t"]
-    bias_slope: Float[np.ndarray, " t"]
+    cosine: Float[np.ndarray, " t"]  # psi = E cos(t phi_b(z))
+    slope_u: Float[np.ndarray, " t"]  # E sin(t phi_b(z)) phi_b'(z) u = -(d psi / ds) / t
+    bias_slope: Float[np.ndarray, " t"]  # E sin(t phi_b(z)) (d/db) phi_b(z) = -(d psi / db) / t
 
 
 def _tail_transform(tau: Float[np.ndarray, " t"], threshold: float) -> np.ndarray:
@@ -146,8 +137,6 @@ def population_gradient(c: float, o: float, b: float, sigma: float, k: int) -> P
     """Computes the population loss and its gradient, to about the rounding of float64.
 
     c = w.w* and o = |w_perp| are not both 0; sigma is of the k noise rows' entries.
-
-    Source: Karp et al. thesis, appendix B.1.1 (the expectations that are computed).
     """
     norm = math.hypot(c, o)
     s = sigma * norm
@@ -269,10 +258,9 @@ def population_trajectory(
     *,
     steps: Iterable[int],
 ) -> list[dict[str, float]]:
-    """Runs Algorithm 1 on the population gradient, the limit of large minibatches.
+    """Runs Algorithm 1 at rates eta_w and eta_b on the population gradient.
 
-    Rates are eta_w and eta_b. Returns `step` and the entries of `measure` after each of the
-    increasing steps.
+    Returns `step` and the entries of `measure` after each of the increasing steps.
     """
     rows, state, taken = [], start, 0
     for step in steps:
@@ -306,14 +294,10 @@ def flow_to_target(config: Config) -> tuple[PopulationFlow, float]:
 
     d(c, |w_perp|, b)/dt is minus the population gradient, in b times the ratio of the rates; a step
     of rate eta is eta units of time. It is stiff (w_perp relaxes at a rate near log(k)^2 / 4, b at
-    one near 1 / k), so scipy's LSODA solves it, for log |w_perp| in place of |w_perp|.
+    one near 1 / k), so scipy's LSODA solves it, for log |w_perp| in place of |w_perp|. It ends at
+    `config.target_error`, or else at `config.duration`.
 
-    Args:
-        config: the distribution (`k`, `d`, `noise_scale`), the start (`init_scale`), the rates, and
-            `target_error` or else `duration`, at which the flow ends.
-
-    Returns:
-        The flow, and sigma, the standard deviation of the noise rows' entries.
+    Returns the flow, and sigma, the standard deviation of the noise rows' entries.
 
     Raises:
         NumericalError: the solver gave up.

@@ -12,7 +12,7 @@ from lsa_jax.sweep.fields import (
     Settings,
     experiment_field,
     measure_fields,
-    product,
+    product_of,
 )
 
 # Settings of other networks and distributions than the paper's.
@@ -58,12 +58,6 @@ FIELDS: dict[str, Field] = {
 # fmt: on
 
 
-def sweep(config: Config) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: noise scale x learning rate x seed."""
-    axes = ("noise_scale", "learning_rate", "seed")
-    return product({axis: config.sweep[axis] for axis in axes if config.sweep[axis]})
-
-
 def _is_extended(config: Config) -> bool:
     return any(config[name] != FIELDS[name].default for name in EXTENSIONS)
 
@@ -81,4 +75,5 @@ _RULES = (
 )
 # fmt: on
 
-SETTINGS = Settings(FIELDS, sweep, _RULES)
+_AXES = ("noise_scale", "learning_rate", "seed")
+SETTINGS = Settings(FIELDS, product_of(*_AXES, optional=_AXES), _RULES)
