@@ -16,7 +16,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -34,6 +33,7 @@ from lsa_jax.experiments.growing.tasks import (
 )
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Measuring
 from lsa_jax.training.growth import Operator, grow_all, grow_and_select, search_space, stack_last
@@ -68,7 +68,7 @@ def _train(
     return found
 
 
-def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evaluations"]:
+def measured_steps(config: Config) -> Int[np.ndarray, " evaluations"]:
     """Returns after how many steps of growing the loss is measured.
 
     Densely first and in the window by which LAG decides, now and then later, and after the last.
@@ -87,7 +87,7 @@ def _rows(steps: np.ndarray, losses: np.ndarray, **columns: int) -> _Rows:
 
 
 def _outcome(
-    config: ml_collections.ConfigDict,
+    config: Config,
     base_loss: float,
     steps: Int[np.ndarray, " evaluations"],
     losses: Float[np.ndarray, " evaluations"],
@@ -169,7 +169,7 @@ def _run_operators(
     return with_test(outcomes, [task.tokens for task in material.downstream])
 
 
-def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Operator]:
+def stage_operators(config: Config, stage: int) -> list[Operator]:
     """Returns the operators among which adaptive stacking chooses in a later stage, from 1 on."""
     layers = config.layers + (stage - 1) * config.added
     indices = tuple(range(0, layers - config.added + 1, config.index_strides[stage - 1]))

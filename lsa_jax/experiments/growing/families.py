@@ -9,7 +9,6 @@ Source: Karp (thesis, 2024), section 5.3.3 and equations 5.1 and 5.2.
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ml_collections
 import numpy as np
 import pandas as pd
 import scipy.optimize
@@ -18,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.samples import TAIL
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training.growth import Operator, stack_last
 
 Losses = Float[np.ndarray, "steps operators"]
@@ -55,9 +55,7 @@ class Family(NamedTuple):
         return self.results[FAMILY].iloc[0].to_dict()
 
 
-def make_families(
-    config: ml_collections.ConfigDict, fine: pd.DataFrame, workdir: Path
-) -> list[Family]:
+def make_families(config: Config, fine: pd.DataFrame, workdir: Path) -> list[Family]:
     """Returns the families of three or more points without a failed one."""
     families = []
     for _, rows in fine.groupby(FAMILY, sort=False):
@@ -80,7 +78,7 @@ def make_families(
     return families
 
 
-def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]:
+def choices(config: Config, family: Family) -> dict[str, int]:
     """Returns the place of the operator that each strategy takes.
 
     A strategy is absent where its operator is, or where several operators have the lowest loss.
@@ -96,7 +94,7 @@ def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]
     return chosen
 
 
-def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
+def describe(config: Config, family: Family) -> dict[str, Any]:
     """Returns the numbers of one family; NaN where they are not defined."""
     inside, chosen = family.steps <= config.dense_steps, choices(config, family)
     split = phase_transition(self_correlation(family.smoothed[inside]))
@@ -116,7 +114,7 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
     return numbers | {"picks_random_top": random_top} | _early_correlations(config, family)
 
 
-def strategy_costs(config: ml_collections.ConfigDict, family: Family) -> pd.DataFrame:
+def strategy_costs(config: Config, family: Family) -> pd.DataFrame:
     """Returns a row a strategy: the results of its operator, and regrets (5.1 and 5.2)."""
     chosen = choices(config, family)
     kept = family.results.filter(regex=f"^({DOWNSTREAM}|{NUM_ITEMS})")
@@ -129,7 +127,7 @@ def strategy_costs(config: ml_collections.ConfigDict, family: Family) -> pd.Data
     return table.iloc[list(chosen.values())].assign(strategy=list(chosen))
 
 
-def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> dict[str, float]:
+def _early_correlations(config: Config, family: Family) -> dict[str, float]:
     """Returns Spearman's correlation after each of the thesis' numbers of steps.
 
     The loss is averaged as for LAG@k; NaN where it was not measured then, or is part of the final

@@ -26,6 +26,7 @@ from lsa_jax.experiments.growing.objectives import TokenBatch, make_objective, n
 from lsa_jax.experiments.growing.settings import total_steps
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Params, Sizes, Transformer
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.steps import NetworkState, Placement, Problem
 
@@ -51,7 +52,7 @@ class Growing:
 class GrowingTask(NamedTuple):
     """One seed's training, before any of it is done."""
 
-    config: ml_collections.ConfigDict
+    config: Config
     model: Transformer  # the network, of any depth
     problem: Problem  # loss, optimiser and batches
     placement: Placement  # of grown networks
@@ -72,7 +73,7 @@ def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
     }
 
 
-def _material(config: ml_collections.ConfigDict, kind: str, data_dir: Path | None) -> Material:
+def _material(config: Config, kind: str, data_dir: Path | None) -> Material:
     asked, sentinels = config.downstream, num_sentinels(OBJECTIVE[kind], config.data.length)
     text = texts.load(config.data, data_dir, VOCABULARY[kind], sentinels)
     if not asked.tasks or backend.dry_run() is not None:
@@ -81,7 +82,7 @@ def _material(config: ml_collections.ConfigDict, kind: str, data_dir: Path | Non
     return Material(text, read_tasks(asked.tasks, data_dir, text.tokenizer, windows, *sizes))
 
 
-def make_schedule(config: ml_collections.ConfigDict) -> optax.Schedule:
+def make_schedule(config: Config) -> optax.Schedule:
     """Returns the learning rate of each step: a linear rise, then constant or a cosine's half.
 
     A cosine starts `peak_factor` times higher and ends at `end_factor` of that with the last step
@@ -107,7 +108,7 @@ def _is_decayed(params: Params) -> Any:
     )
 
 
-def make_optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+def make_optimizer(config: Config) -> optax.GradientTransformation:
     """Returns AdamW (Devlin et al., 2018: clipped, decoupled decay) or Adafactor (as in T5).
 
     Adafactor scales a step by a parameter's size, that of all layers together, and its factored
@@ -151,7 +152,7 @@ def _stream(seed: Any, stream: int) -> Array:
     return jax.random.fold_in(jax.random.key(seed), stream)
 
 
-def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -> TokenBatch:
+def _validation(config: Config, text: Text, objective: Any) -> TokenBatch:
     """Returns evenly spaced validation windows as batches [parts, batch, ...].
 
     Raises:
@@ -169,15 +170,13 @@ def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -
     return jax.tree.map(lambda a: a.reshape(count // size, size, *a.shape[1:]), batch)
 
 
-def _model(config: ml_collections.ConfigDict, vocabulary_size: int, remat: bool) -> Transformer:
+def _model(config: Config, vocabulary_size: int, remat: bool) -> Transformer:
     given = {name: v for name, v in config.model.items() if name not in ("kind", "remat")}
     sizes = Sizes(vocabulary_size, config.data.length, **given, remat=remat)
     return TRANSFORMERS[config.model.kind](sizes)
 
 
-def training_bytes(
-    config: ml_collections.ConfigDict, vocabulary_size: int, objective: Callable, remat: bool
-) -> int:
+def training_bytes(config: Config, vocabulary_size: int, objective: Callable, remat: bool) -> int:
     """Returns the bytes of training on a device: networks, and values kept for gradients."""
     count = backend.device_count()
     split = config.layout == "batch"
@@ -195,9 +194,7 @@ def training_bytes(
     return math.ceil(networks / count) * (held + kept)
 
 
-def choose_remat(
-    config: ml_collections.ConfigDict, vocabulary_size: int, objective: Callable
-) -> bool:
+def choose_remat(config: Config, vocabulary_size: int, objective: Callable) -> bool:
     """Returns whether to compute layers twice: as configured, or where memory is too small else.
 
     Raises:
@@ -237,7 +234,7 @@ def _shared(config: ml_collections.FrozenConfigDict, vocabulary_size: int) -> tu
     return model, make_loss(model, remat), make_optimizer(config), objective, hide
 
 
-def make_task(config: ml_collections.ConfigDict, text: Text) -> GrowingTask:
+def make_task(config: Config, text: Text) -> GrowingTask:
     """Returns a point's training."""
     without_seed = ml_collections.FrozenConfigDict(config.to_dict() | {"seed": 0})
     model, loss, optimizer, objective, hide = _shared(without_seed, text.vocabulary_size)

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import ml_collections
 import numpy as np
 from jaxtyping import Integer
 
 from lsa_jax.data import stand_ins
 from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.experiments.growing.objectives import SEPARATOR, SPECIAL_TOKENS
+from lsa_jax.sweep.fields import Config
 
 if TYPE_CHECKING:
     import tokenizers
@@ -216,9 +216,7 @@ def split_windows(
     return windows[~is_held], windows[is_held]
 
 
-def load(
-    data: ml_collections.ConfigDict, data_dir: Path | None, vocabulary: str, num_sentinels: int = 0
-) -> Text:
+def load(data: Config, data_dir: Path | None, vocabulary: str, num_sentinels: int = 0) -> Text:
     """Reads sources, trains a vocabulary on all of them and packs them into windows.
 
     Args:

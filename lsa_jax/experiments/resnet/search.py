@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jax import lax
@@ -29,6 +28,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout, replicas_at_once
+from lsa_jax.sweep.experiment import Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.losses import squared_error
 from lsa_jax.training.programs import (
@@ -60,9 +61,7 @@ class Plan(NamedTuple):
     hopeless: float  # test error above which a rung drops candidates
 
     @classmethod
-    def of(
-        cls, config: ml_collections.ConfigDict, rungs: dict[int, int], hopeless: float
-    ) -> "Plan":
+    def of(cls, config: Config, rungs: dict[int, int], hopeless: float) -> "Plan":
         """Returns the plan of an experiment's settings, which have the other fields' names."""
         settings = {name: config[name] for name in cls._fields if name not in ("rungs", "hopeless")}
         settings["batch_size"] = min(config.batch_size, config.num_train)
@@ -154,7 +153,7 @@ class Search:
         candidates: Grid,
         *,
         checkpoint_dir: Path | None = None,
-        progress: Callable[[float], None] | None = None,
+        progress: Progress | None = None,
         observe: Callable[[int, PyTree], None] | None = None,
         measuring: Measuring = NOTHING,
     ) -> SearchResult:

@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array
 
@@ -34,7 +33,8 @@ from lsa_jax.experiments.stability.samples import (
 from lsa_jax.experiments.stability.settings import LINEAR, report_step
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_course, with_test
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_course, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, placed, run_segments
@@ -42,9 +42,7 @@ from lsa_jax.training.segments import Checkpoints, placed, run_segments
 Tree = Any
 
 
-def _programs(
-    config: ml_collections.ConfigDict, data: Data
-) -> tuple[Tree, Tree, Callable, Callable, Callable | None]:
+def _programs(config: Config, data: Data) -> tuple[Tree, Tree, Callable, Callable, Callable | None]:
     """Returns the start of both models, arrays that no model trains, and a pair's functions.
 
     They are `(models, pair, pool, fixed, order, count) -> models`, `(models, pair, pool, fixed) ->
@@ -127,9 +125,7 @@ def _of_s(params: Tree) -> Tree:
     return jax.tree.map(lambda leaf: leaf[:, 0], params)
 
 
-def _train(
-    group: list[Point], data: Data, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def _train(group: list[Point], data: Data, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains and measures a group from its last checkpoint."""
     config, run, chosen = group[0].config, _Training(group, data), _with_paths(group)
     last, every = max(config.stops), config.checkpoint_every
@@ -174,7 +170,7 @@ def _train(
 
 
 def _outcome(
-    config: ml_collections.ConfigDict, data: Data, values: np.ndarray, paths: dict[str, np.ndarray]
+    config: Config, data: Data, values: np.ndarray, paths: dict[str, np.ndarray]
 ) -> Outcome:
     """Returns one pair's outcome from its measures [stops, measures] and paths [alphas]."""
     rows = [
@@ -196,7 +192,7 @@ def _outcome(
 
 
 def run(
-    group: list[Point], data: dict[str, Data], directory: Path, progress: Callable[[float], None]
+    group: list[Point], data: dict[str, Data], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains and measures the pairs of a group, or answers the question on influence."""
     config = group[0].config
@@ -208,7 +204,7 @@ def run(
     return with_test(outcomes, [pool.inputs[num_train:], pool.targets[num_train:]])
 
 
-def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: Config) -> dict[str, Any]:
     names = ("learner", "perturbation", "seed", "m", "pair")
     left_out = ("perturbation", "pair") if config.question == "influence" else ()
     return {name: config[name] for name in names if name not in left_out}

@@ -8,7 +8,6 @@ the small sizes count most. The interval by subsampling is ours.
 import warnings
 from typing import NamedTuple
 
-import ml_collections
 import numpy as np
 import pandas as pd
 import scipy.optimize
@@ -17,6 +16,7 @@ from jaxtyping import Float
 from lsa_jax.experiments.stability.samples import QUANTITIES
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error
+from lsa_jax.sweep.fields import Config
 
 # Resamples of the pairs are drawn from here: equal tables give equal reports.
 _SEED = 0
@@ -192,7 +192,7 @@ def exponent(
     return statistic
 
 
-def fall_table(config: ml_collections.ConfigDict, paths: pd.DataFrame) -> pd.DataFrame:
+def fall_table(config: Config, paths: pd.DataFrame) -> pd.DataFrame:
     """Returns one row a path: falls of accuracy in points, accuracies at the ends, examples.
 
     A fall is the lower accuracy of both models less the lowest one between them; NaN where a path

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -24,6 +23,7 @@ from lsa_jax.experiments.stability.samples import (
     unpacked_scale,
 )
 from lsa_jax.parallel import in_one_kernel
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training import LOSSES
 
 
@@ -61,7 +61,7 @@ def _outputs(models: LinearModels, inputs: Float[Array, "n d"], scale: float) ->
 
 
 def advance(
-    config: ml_collections.ConfigDict,
+    config: Config,
     models: LinearModels,
     pair: Pair,
     pool: ExamplePool,
@@ -123,7 +123,7 @@ def _own_copy(pair: Pair, pool: ExamplePool) -> tuple[Pair, ExamplePool]:
 
 
 def measure(
-    config: ml_collections.ConfigDict,
+    config: Config,
     num_train: int,
     models: LinearModels,
     pair: Pair,

@@ -4,7 +4,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -18,8 +17,7 @@ from lsa_jax.reporting.curves import PALETTE, draw_series, mark_logarithmic, sub
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import table_of_means
-
-Config = ml_collections.ConfigDict
+from lsa_jax.sweep.fields import Config
 
 _PAIRS_NOTE = (
     "Gaps are of A(S), test minus training; stability is the largest change of a test example's "

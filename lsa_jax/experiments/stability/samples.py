@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
@@ -21,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from lsa_jax.data import images, resize
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability.settings import LINEAR
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 # Quantities of a pair, and their names in tables and figures.
@@ -63,7 +63,7 @@ class Data(NamedTuple):
         return {"num_train": count, "num_test": len(self.pool.targets) - count}
 
 
-def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
+def make_data(config: Config, data_dir: Path | None) -> Data:
     """Reads the images and puts both splits in one pool.
 
     Linear models separate the first half of the classes, -1, from the second, 1.
@@ -93,7 +93,7 @@ def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
     return Data(ExamplePool(inputs, targets), len(found.train.targets))
 
 
-def data_key(config: ml_collections.ConfigDict) -> str:
+def data_key(config: Config) -> str:
     """Returns a text that differs between data sets."""
     return json.dumps([config.data.to_dict(), config.learner in LINEAR], sort_keys=True)
 

@@ -6,11 +6,10 @@ Sources of the defaults: Karp (thesis, 2024), chapter 2 and appendix A.
 from collections.abc import Callable
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.sweep.fields import (
+    Config,
     Field,
     Rule,
     Settings,
@@ -109,12 +108,12 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def report_step(config: ml_collections.ConfigDict) -> int:
+def report_step(config: Config) -> int:
     """Returns the stop that the claims are about."""
     return max(config.stops) if config.report_step is None else config.report_step
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: learner x perturbation x seed x m x pair.
 
     Influence functions have one point a seed and size.
@@ -257,7 +256,7 @@ def configuration(
     full: dict[str, Any],
     small: dict[str, Any] | None = None,
     quick: dict[str, Any] | None = None,
-) -> Callable[[str], ml_collections.ConfigDict]:
+) -> Callable[[str], Config]:
     """Returns `get_config`: ResNet-20, three trials, 40 pairs, 150,000 updates.
 
     Args:

@@ -6,7 +6,6 @@ from which V_0 both matrices can be trained.
 
 from collections.abc import Callable
 
-import ml_collections
 import pandas as pd
 import scipy.stats
 
@@ -14,12 +13,12 @@ from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Statistic
 from lsa_jax.reporting.statistics import computed, holds, value
+from lsa_jax.sweep.fields import Config
 
 # V has picked up P where its correlation with P is above this.
 PICKED_UP = 0.9
 
 CASE = {"vocabulary_size": "L", "sequence_length": "n", "list_length": "M"}
-Config = ml_collections.ConfigDict
 
 
 def make_claims(config: Config) -> list[Claim]:

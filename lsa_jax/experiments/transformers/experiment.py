@@ -7,11 +7,8 @@ random V).
 No outcomes on test examples are kept: accuracies are of the whole population, which is trained on.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import ml_collections
 
 from lsa_jax.experiments.transformers.report import make_report
 from lsa_jax.experiments.transformers.sampler import make_lists
@@ -19,11 +16,12 @@ from lsa_jax.experiments.transformers.settings import AXES
 from lsa_jax.experiments.transformers.theorems import run_theorem
 from lsa_jax.experiments.transformers.training import run_training
 from lsa_jax.experiments.transformers.value_step import run_step
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 
-def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: Config) -> dict[str, Any]:
     names = ["vocabulary_size", "sequence_length", "list_length", *AXES[config.question], "seed"]
     if config.question == "value_step":
         names.append("gradient")
@@ -32,9 +30,7 @@ def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
     return {name: config[name] for name in names}
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Answers the group's question."""
     del data
     tasks = [make_lists(point.config) for point in group]

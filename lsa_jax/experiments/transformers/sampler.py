@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.sweep.fields import Config
 
 
 class Seed:
@@ -71,7 +72,7 @@ def random_lists(key: Key[Array, ""], vocabulary_size: int, list_length: int) ->
     return DecisionLists(np.asarray(pi), np.append(lists, tokens[:, None], axis=1))
 
 
-def make_lists(config: ml_collections.ConfigDict) -> DecisionLists:
+def make_lists(config: Config) -> DecisionLists:
     """Returns the lists of a point."""
     sizes = (config.vocabulary_size, config.list_length)
     if config.lists == "cyclic":

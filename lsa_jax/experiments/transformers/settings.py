@@ -3,13 +3,12 @@
 Sources of the defaults: Karp (thesis, 2024), chapter 4.
 """
 
-import ml_collections
 import scipy.special
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.courses import OF_ANY
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
 
 # Swept fields of each question, besides cases and seeds.
 AXES: dict[str, tuple[str, ...]] = {
@@ -71,7 +70,7 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: case x the question's own axes x seed.
 
     Figure 4.1 has the exact gradient before the sampled ones.

@@ -6,13 +6,11 @@ descent is on the whole population; points that differ in lists, V_0 and c alone
 """
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -20,7 +18,8 @@ from jaxtyping import Array, Bool, Float, Int
 from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import logits, mean_loss, strictly_correct
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Outcome, with_last_measures
+from lsa_jax.sweep.experiment import Outcome, Progress, with_last_measures
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
@@ -46,7 +45,7 @@ class AttentionState(NamedTuple):
 
 
 def make_replica(
-    config: ml_collections.ConfigDict,
+    config: Config,
     task: sampler.DecisionLists,
     sequences: Int[Array, "sequences n"],
 ) -> AttentionReplica:
@@ -94,7 +93,7 @@ def advance(
 
 
 def make_course(
-    config: ml_collections.ConfigDict,
+    config: Config,
     starts: Any,
     sequences: Int[Array, "sequences n"],
     labels: list[Int[Array, "sequences n"]],
@@ -121,7 +120,7 @@ def run_training(
     group: list[Point],
     tasks: list[sampler.DecisionLists],
     directory: Path,
-    progress: Callable[[float], None],
+    progress: Progress,
 ) -> list[Outcome]:
     """Trains and measures the runs of a group together, from their last checkpoint if any.
 
@@ -149,7 +148,7 @@ def run_training(
     return [_outcome(config, runs, replica) for replica in range(len(group))]
 
 
-def _outcome(config: ml_collections.ConfigDict, runs: Evaluations, replica: int) -> Outcome:
+def _outcome(config: Config, runs: Evaluations, replica: int) -> Outcome:
     """Returns one run's outcome at the end."""
     steps, finite = runs.steps, np.isfinite(runs.table["loss"][:, replica])
     history = [runs.row(replica, place) for place in np.flatnonzero(finite).tolist()]

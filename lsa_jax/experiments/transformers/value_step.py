@@ -8,7 +8,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
@@ -16,6 +15,7 @@ from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention, one_layer
 from lsa_jax.experiments.transformers.training import make_course
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
+from lsa_jax.sweep.fields import Config
 
 # Default number of sequences for measures: one step is too short to spend a tenth of it on them.
 _MEASURED = 16
@@ -120,7 +120,7 @@ def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[st
     }
 
 
-def start_of(config: ml_collections.ConfigDict) -> dict[str, Array]:
+def start_of(config: Config) -> dict[str, Array]:
     """Returns W = 0 and V_0 ~ N(0, value_std^2)."""
     model = one_layer(config.vocabulary_size, value_std=config.value_std)
     key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.INIT)
@@ -128,7 +128,7 @@ def start_of(config: ml_collections.ConfigDict) -> dict[str, Array]:
 
 
 def value_after_step(
-    config: ml_collections.ConfigDict, task: sampler.DecisionLists
+    config: Config, task: sampler.DecisionLists
 ) -> tuple[Float[np.ndarray, "L L"], dict[str, float]]:
     """Takes the step of figure 4.1; returns V after it, and metrics of a sampled gradient."""
     key, n, v = jax.random.key(config.seed), config.sequence_length, start_of(config)["v"]
@@ -142,7 +142,7 @@ def value_after_step(
     return after, {"uniform_attention_limit": float(commonest)}
 
 
-def run_step(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Outcome:
+def run_step(config: Config, task: sampler.DecisionLists) -> Outcome:
     """Takes the step of figure 4.1 at one point; measures P in V, and the change of the network.
 
     Measures at the start and after the step have sequences of their own, as the exact gradient has

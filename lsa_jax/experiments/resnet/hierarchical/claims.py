@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.experiments.resnet.hierarchical.settings import LEARNERS, NETWORK_LEARNERS, TASK
 from lsa_jax.experiments.resnet.statistics import by_cell, decisive, of_seeds
 from lsa_jax.reporting.claims import Claim, Condition, decide, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
 from lsa_jax.reporting.statistics import minus, value
+from lsa_jax.sweep.fields import Config
 
 # Half of a signal is learned: G(F) with less than this share of k alpha^2 left.
 LEARNED = 0.5
@@ -35,8 +34,6 @@ RISK, SAMPLES = 1 / 16, 1000
 KERNELS = tuple(name for name in LEARNERS if name not in NETWORK_LEARNERS)
 _FEATURES = "last_exact"
 _CELL = ["net", "learner", "width", "num_train"]
-
-Config = ml_collections.ConfigDict
 
 
 def threshold(row: Mapping | Config) -> float:

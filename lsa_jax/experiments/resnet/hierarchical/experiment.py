@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -27,7 +26,8 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
 from lsa_jax.experiments.resnet.search import Grid, Plan, Search, make_grid
 from lsa_jax.experiments.resnet.shallow import first_features
 from lsa_jax.reporting import outcomes
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_course, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import NOTHING, Measuring
 
@@ -36,24 +36,24 @@ from lsa_jax.training.course import NOTHING, Measuring
 _READOUT_RIDGE = 1e-6
 
 
-def _setting(config: ml_collections.ConfigDict, name: str) -> tuple:
+def _setting(config: Config, name: str) -> tuple:
     """Returns a setting of the search; kernels have settings of their own."""
     return config.search[f"kernel_{name}" if config.learner in KERNEL_LEARNERS else name]
 
 
-def candidates(config: ml_collections.ConfigDict) -> Grid:
+def candidates(config: Config) -> Grid:
     """Returns learning rate and weight decay of every candidate of a learner's search."""
     return make_grid(_setting(config, "learning_rates"), _setting(config, "weight_decays"))
 
 
-def make_search(config: ml_collections.ConfigDict, plan: Plan) -> Search:
+def make_search(config: Config, plan: Plan) -> Search:
     """Returns the search of a learner, for all seeds."""
     apply, frozen = tasks.trained_function(config)
     fetch = tasks.fetch_linearized if config.learner == "ntk" else None
     return Search(apply, plan, frozen=frozen, fetch=fetch)
 
 
-def make_plan(config: ml_collections.ConfigDict) -> Plan:
+def make_plan(config: Config) -> Plan:
     """Returns the search's plan; an answer of 0 has the targets' mean square as its error."""
     mean_square = tasks.num_outputs(config) * (config.beta**2 + config.alpha**2)
     rungs = zip(config.search.rung_epochs, _setting(config, "rung_keep"), strict=True)
@@ -95,7 +95,7 @@ def readout_error(
     return error / jnp.sum(jnp.mean(test_signal**2, axis=0))
 
 
-def make_measure(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask) -> Callable:
+def make_measure(config: Config, task: tasks.HierarchicalTask) -> Callable:
     """Returns the compiled measures of one network's parameters.
 
     They are `test_error`, `first_layer_error` (of the first layer's best linear read-out on beta F,
@@ -125,9 +125,7 @@ def make_measure(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask
     return measure
 
 
-def _watched(
-    config: ml_collections.ConfigDict, task: tasks.HierarchicalTask, outcome: Outcome
-) -> Outcome:
+def _watched(config: Config, task: tasks.HierarchicalTask, outcome: Outcome) -> Outcome:
     """Trains a search's winner once more, and measures both signals in between."""
     plan = make_plan(config)._replace(eval_every=config.watch_every, rungs={})
     winner = make_grid([outcome.metrics["learning_rate"]], [outcome.metrics["weight_decay"]])
@@ -151,9 +149,9 @@ def _watched(
 
 def _search(
     search: Search,
-    config: ml_collections.ConfigDict,
+    config: Config,
     directory: Path,
-    progress: Callable[[float], None],
+    progress: Progress,
 ) -> Outcome:
     """Searches for one seed: the winner's last row, and a row an evaluation of each candidate."""
     task, grid = tasks.make_task(config), candidates(config)
@@ -199,9 +197,7 @@ def _search(
     return with_course(outcome, found.measured, found.cost)
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Searches for every seed of a group, or solves its kernel."""
     del data
     config = group[0].config
@@ -218,7 +214,7 @@ def run(
     return [of_seed(place) for place in range(len(group))]
 
 
-def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: Config) -> dict[str, Any]:
     names = ["net", "learner", "d", "base_degree", "composite_degree", "alpha", "beta", "num_train"]
     has_width = config.learner not in INPUT_LEARNERS and not config.learner.endswith("infinite")
     settings = {name: config[name] for name in (*names, *(["width"] if has_width else []), "seed")}

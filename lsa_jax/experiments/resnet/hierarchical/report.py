@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -14,6 +13,7 @@ from lsa_jax.reporting import files
 from lsa_jax.reporting.curves import PALETTE, draw_series, mark_logarithmic, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.sweep.fields import Config
 
 _STYLES = ("-", "--", ":")
 
@@ -106,7 +106,7 @@ def _draw_epochs(curves: pd.DataFrame) -> Any:
     return figure
 
 
-def _notes(config: ml_collections.ConfigDict) -> list[str]:
+def _notes(config: Config) -> list[str]:
     search = config.search
     rungs = zip(search.rung_epochs, search.rung_keep, search.kernel_rung_keep, strict=True)
     words = ", ".join(f"{of_net} ({of_kernel}) after {epoch}" for epoch, of_net, of_kernel in rungs)
@@ -123,7 +123,7 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     ]
 
 
-def runs_of(config: ml_collections.ConfigDict, runs: Runs) -> Runs:
+def runs_of(config: Config, runs: Runs) -> Runs:
     """Returns the runs with the columns of the claims."""
     rows, planned = runs.finished, runs.planned
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, "width", "test_error"])))
@@ -151,7 +151,7 @@ def _tables(question: str, fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]
     return tables
 
 
-def make_report(config: ml_collections.ConfigDict, runs: Runs, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep, by its question."""
     question, runs = config.question, runs_of(config, runs)
     fine = runs.finished.assign(series=_series_column(runs.finished, question))

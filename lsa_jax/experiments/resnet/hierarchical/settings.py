@@ -6,10 +6,16 @@ Sources of the defaults: Allen-Zhu and Li (2019), section 8.1.
 from collections.abc import Callable
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+)
 from lsa_jax.sweep.variants import configurations
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
@@ -107,12 +113,12 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def num_outputs(config: ml_collections.ConfigDict) -> int:
+def num_outputs(config: Config) -> int:
     """Returns k."""
     return config.outputs or config.d // config.base_degree
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
+def sweep(config: Config) -> list[dict[str, Any]]:
     """Returns the swept settings of every point.
 
     Series x widths x seeds, baselines x widths x their seeds, exact kernels x theirs, limits; each
@@ -141,7 +147,7 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
     return points
 
 
-def _rungs_fit(config: ml_collections.ConfigDict) -> bool:
+def _rungs_fit(config: Config) -> bool:
     """Returns whether rungs increase and end before the last epoch."""
     epochs = config.search.rung_epochs
     return list(epochs) == sorted(set(epochs)) and max(epochs, default=0) < config.epochs
@@ -259,7 +265,7 @@ def figure3(
     learning_rates: tuple[float, ...],
     weight_decays: tuple[float, ...],
     small_rates: tuple[float, ...],
-) -> Callable[[str], ml_collections.ConfigDict]:
+) -> Callable[[str], Config]:
     """Returns `get_config` of a panel: the ResNet's error on beta F + alpha G(F).
 
     Args:

@@ -3,13 +3,13 @@
 Source: Allen-Zhu and Li (NeurIPS 2019), section 8.2, figures 1 and 4.
 """
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import computed
+from lsa_jax.sweep.fields import Config
 
 # Networks made by hand: |W*|_F / sqrt(d), and the paper's bound on their error.
 HAND_MADE: tuple[tuple[float, float], ...] = ((9.7, 0.12), (12.5, 0.037), (13.8, 0.011))
@@ -23,7 +23,7 @@ NEAR = 1.05
 FAR = 2.0
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims: errors by hand; no seed of SGD finds a small error or norm."""
     by_hand = [
         Claim(

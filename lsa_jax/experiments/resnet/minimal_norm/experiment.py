@@ -9,13 +9,11 @@ and duplicated neurons make it one of any d and any larger m.
 import functools
 import itertools
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jax import lax
@@ -27,7 +25,8 @@ from lsa_jax.experiments.resnet.minimal_norm.settings import DEGREE
 from lsa_jax.experiments.resnet.search import Plan, Search, make_grid
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting import outcomes
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_course, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Measuring
 
@@ -115,7 +114,7 @@ def exact_error(w: Float[np.ndarray, "d m"]) -> float:
     return float(np.mean((np.asarray(outputs, float) - product_of_six(inputs)) ** 2))
 
 
-def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
+def _stream(config: Config, place: int) -> Key[Array, ""]:
     return jax.random.fold_in(jax.random.key(config.seed), place)
 
 
@@ -153,16 +152,14 @@ def _construct(group: list[Point]) -> list[Outcome]:
     return found
 
 
-def make_search(config: ml_collections.ConfigDict) -> Search:
+def make_search(config: Config) -> Search:
     """Returns the search of a width: its one rung drops only candidates that diverged."""
     size = len(config.search.learning_rates) * len(config.search.weight_decays)
     rungs = {config.search.check_epoch: size}
     return Search(network, Plan.of(config, rungs, config.search.hopeless))
 
 
-def _search(
-    config: ml_collections.ConfigDict, directory: Path, progress: Callable[[float], None]
-) -> Outcome:
+def _search(config: Config, directory: Path, progress: Progress) -> Outcome:
     """Trains all rates and decays; a row for each that reached the end with finite numbers."""
     search, shape = make_search(config), (config.d, config.width)
     grid = make_grid(config.search.learning_rates, config.search.weight_decays)
@@ -196,9 +193,7 @@ def _search(
     return with_course(outcome, found.measured, found.cost)
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Makes the networks of a group by hand, or searches for one width."""
     del data
     if group[0].config.part == "construction":

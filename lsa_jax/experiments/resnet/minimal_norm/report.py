@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.resnet.minimal_norm.claims import HAND_MADE, make_claims
@@ -12,6 +11,7 @@ from lsa_jax.reporting import files
 from lsa_jax.reporting.curves import PALETTE, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.sweep.fields import Config
 
 # Results that a sweep of one part lacks, and columns of the searches' candidates.
 _NUMBERS = ["part", "seed", "relative_norm", "test_error"]
@@ -42,7 +42,7 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
     return figure
 
 
-def make_report(config: ml_collections.ConfigDict, runs: Runs, workdir: Path) -> Report:
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns norms and errors of both kinds, the claims and the figure."""
     fine = runs.finished.reindex(columns=list(dict.fromkeys([*runs.finished, *_NUMBERS])))
     hand, searches = (fine[fine["part"] == part] for part in ("construction", "search"))
