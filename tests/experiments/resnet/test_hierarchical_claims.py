@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, most_samples
-from lsa_jax.experiments.resnet.hierarchical.report import error_table, runs_of
+from lsa_jax.experiments.resnet.hierarchical.experiment import error_table, runs_of
 from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs

@@ -17,10 +17,10 @@ from lsa_jax.experiments.resnet.minimal_norm.experiment import (
     enlarge,
     exact_error,
     fit_small,
+    least_norms,
     network,
     product_of_six,
 )
-from lsa_jax.experiments.resnet.minimal_norm.report import least_norms
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
