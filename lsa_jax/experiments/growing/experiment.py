@@ -3,10 +3,7 @@
 Karp (thesis, 2024), chapter 5: a shallow network is trained once a seed; every growth operator then
 makes a deeper one of it, and all of these are trained on the same text in the same order. Or it
 grows in stages, always by a copy of its last block or by the choice of LAG@k (section 5.4.2 and
-appendix C.1.3).
-
-Runs keep their answers to downstream items. They keep no validation losses by window: the final
-loss is a mean over windows and steps, taken inside of the training program.
+appendix C.1.3). Runs keep their answers to downstream items.
 """
 
 from collections.abc import Callable

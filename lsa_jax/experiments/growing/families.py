@@ -208,12 +208,9 @@ def spread_over_noise(
 ) -> tuple[float, float, float]:
     """Returns the spread of operators' final losses over the noise of one seed, and its interval.
 
-    A final loss is taken as the operator's own plus the seed's own plus normal noise. The ratio of
-    the mean squares of operators and of the residuals then has a noncentral F distribution, whose
-    noncentrality gives the interval exactly. All three are not-a-number for fewer than two seeds
-    or operators, or without noise.
-
-    Source: Fleishman (1980), confidence intervals for effects of fixed factors.
+    A final loss is taken as the operator's own plus the seed's own plus normal noise: the
+    noncentral F distribution of the ratio of mean squares gives the interval exactly (Fleishman,
+    1980). All three are not-a-number for fewer than two seeds or operators, or without noise.
     """
     nothing, (seeds, operators) = (np.nan, np.nan, np.nan), final.shape
     if min(seeds, operators) < 2:
@@ -265,11 +262,9 @@ class Transition(NamedTuple):
 def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transition | None:
     """Finds the step that splits a self-correlation best into two phases.
 
-    The entries above the diagonal are taken as constant within the early phase, within the late
-    one, and between them; the split is that of least squares. None where there are fewer than three
-    steps, or where an entry is missing.
-
-    Source: ours; the thesis reads it off the picture.
+    Entries above the diagonal are taken as constant within the early phase, within the late one,
+    and between them; the split is that of least squares. None where there are fewer than three
+    steps, or an entry is missing. Ours; the thesis reads it off the picture.
     """
     count = len(correlation)
     if count < 3 or not np.isfinite(correlation).all():

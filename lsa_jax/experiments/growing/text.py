@@ -219,11 +219,8 @@ def split_windows(
 def load(data: Config, data_dir: Path | None, vocabulary: str, num_sentinels: int = 0) -> Text:
     """Reads sources, trains a vocabulary on all of them and packs them into windows.
 
-    Args:
-        data: the section "data" of a configuration.
-        data_dir: folder of the sources.
-        vocabulary: "wordpiece" or "bytes".
-        num_sentinels: tokens of the vocabulary that are for span corruption.
+    `data` is the section of a configuration, `vocabulary` "wordpiece" or "bytes"; `num_sentinels`
+    of its tokens are for span corruption.
 
     Raises:
         InputError: a source is missing, or too short for a window to train on and one to hold out.

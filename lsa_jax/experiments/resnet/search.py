@@ -1,15 +1,11 @@
 """A search over learning rates and weight decays, pruned on the way.
 
 All candidates start from the same parameters and see the same batches. SGD with momentum trains
-them from rung to rung. A rung drops
+them from rung to rung. A rung drops candidates whose loss was not finite at some step, or whose
+test error is not finite or above `hopeless`; of the others, all but the `keep` with the least test
+error. The winner has the least test error of the candidates that are finite at the last epoch.
 
-* candidates whose loss was not finite at some step, or whose test error is not finite or above
-  `hopeless`;
-* of the others, all but the `keep` with the least test error.
-
-The winner has the least test error of the candidates that are finite at the last epoch. A search is
-a function of its arguments alone. After a kill it continues from the last rung and ends with the
-same bits.
+After a kill a search continues from the last rung and ends with the same bits.
 """
 
 import itertools
@@ -159,10 +155,8 @@ class Search:
     ) -> SearchResult:
         """Trains all candidates from one start, in one order of the examples drawn from the key.
 
-        `fetch` takes batches from `data` and `test`. `progress` is called with the fraction done,
-        and `observe` with the epoch and the parameters [candidates, ...] at each evaluation of this
-        call, not of those before a kill; these arrays are written into later. `measuring` takes
-        measures at evaluations.
+        `fetch` takes batches from `data` and `test`. `observe` is called with the epoch and the
+        parameters [candidates, ...], which are written into later, at each evaluation of this call.
         """
         plan, epochs = self._plan, self._plan.evaluations()
         # Saved after each rung and at the end, by the number of the evaluation.

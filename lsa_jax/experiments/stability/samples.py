@@ -133,7 +133,6 @@ def draw_pair(
 ) -> Pair:
     """Draws one pair of samples of a trial; pairs of removal and swapping share S and i.
 
-    The pool's first `num_train` rows are the training pool, the next `num_test` the test examples.
     With "removal" in place of "swap" S' is S without its i-th example.
 
     Raises:
@@ -205,10 +204,9 @@ def summarize(
 ) -> dict[str, Float[Array, ""]]:
     """Returns the quantities of one pair of models with parameters [2, ...], by name.
 
-    They are computed from losses and wrong answers: of the test examples under A(S) and A(S'), of S
-    under A(S). `loss_gap` and `error_gap` are test minus training, of A(S); `stability` is the
-    largest difference of a test example's loss under both; `distance` that of their parameters;
-    `norm` that of A(S); `normalized_distance` is over the mean of both norms.
+    `test` and `train` have losses and wrong answers: of the test examples under A(S) and A(S'), of
+    S under A(S). Gaps are test minus training, of A(S); `stability` is the largest difference of a
+    test example's loss under both; `normalized_distance` is over the mean of both norms.
 
     Source: Karp (thesis, 2024), sections 2.1 and 2.3 and appendix A.3.
     """

@@ -259,11 +259,8 @@ def configuration(
 ) -> Callable[[str], Config]:
     """Returns `get_config`: ResNet-20, three trials, 40 pairs, 150,000 updates.
 
-    Args:
-        name: "1a", "2a" or "2b", of table 2.1.
-        full: the figure's own fields.
-        small: fields that change in both smaller variants, for two CPU cores and for tests.
-        quick: fields that change in the variant for tests alone.
+    `name` is of table 2.1; `small` changes both smaller variants (two CPU cores, tests), `quick`
+    the one for tests alone.
     """
     protocol = {
         "learner": "resnet",

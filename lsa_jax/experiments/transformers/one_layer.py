@@ -101,12 +101,11 @@ def strictly_correct(
 
 
 def one_layer(vocabulary_size: int, *, value_std: float = 1e-4) -> Model:
-    """Returns the Transformer f(X) = softmax(V X softmax(X^T W X)) on one-hot tokens.
+    """Returns the Transformer on tokens [b, n], with outputs [b, n, L].
 
-    At initialisation W = 0, which is uniform attention, and V ~ N(0, value_std^2).
+    Tokens are from 0 to L - 1, without repetition in a sequence.
 
-    Inputs are [b, n], tokens from 0 to L - 1 without repetition in a sequence; outputs [b, n, L]
-    are those before the last softmax; params are {"w": [L, L], "v": [L, L]}. It has no kernel.
+    At initialisation W = 0, which is uniform attention, and V ~ N(0, value_std^2), both [L, L].
 
     Source: Karp (thesis, 2024), equation 4.1; the initialisation is that of figure 4.1.
     """

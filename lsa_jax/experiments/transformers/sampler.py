@@ -43,12 +43,10 @@ class DecisionLists(NamedTuple):
 def cyclic_lists(
     vocabulary_size: int, list_length: int, step: int = 1, shift: int = 0
 ) -> DecisionLists:
-    """Returns lists that are shifted copies of one another.
+    """Returns L_a = (a + step, ..., a + (M - 1) step, a) and pi(a) = a + shift, modulo L.
 
-    L_a = (a + step, a + 2 step, ..., a + (M - 1) step, a) and pi(a) = a + shift, modulo L.
-
-    Source: Karp (thesis, 2024), figure 4.1, has step = 10, shift = 20, M = 4, L = 200. It prints
-    i mod (L + 1), which is no permutation of L tokens; this is modulo L.
+    Source: Karp (thesis, 2024), figure 4.1, with step = 10, shift = 20, M = 4, L = 200. It prints
+    i mod (L + 1), which is no permutation of L tokens.
     """
     tokens = np.arange(vocabulary_size)
     offsets = step * np.append(np.arange(1, list_length), 0)

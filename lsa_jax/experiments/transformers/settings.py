@@ -6,7 +6,6 @@ Sources of the defaults: Karp (thesis, 2024), chapter 4.
 import scipy.special
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.reporting.courses import OF_ANY
 from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
 
@@ -74,14 +73,9 @@ def sweep(config: Config) -> list[dict[str, object]]:
     """Returns the swept settings of every point: case x the question's own axes x seed.
 
     Figure 4.1 has the exact gradient before the sampled ones.
-
-    Raises:
-        InputError: a case is not three numbers.
     """
     points: list[dict[str, object]] = []
     for case in config.sweep.cases:
-        if len(case) != 3:
-            raise InputError(f"config.sweep.cases has {case!r}; accepted: (L, n, M)")
         names = ("vocabulary_size", "sequence_length", "list_length")
         settings: list[dict[str, object]] = [dict(zip(names, case, strict=True))]
         if config.question == "value_step":
@@ -95,6 +89,9 @@ def sweep(config: Config) -> list[dict[str, object]]:
 
 
 RULES = (
+    Rule(
+        "sweep.cases", lambda c: all(len(case) == 3 for case in c.sweep.cases), "triples (L, n, M)"
+    ),
     Rule(
         "measures",
         lambda c: not c.measures or c.question in ("value_step", "value_random"),

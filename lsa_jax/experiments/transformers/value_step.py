@@ -104,9 +104,8 @@ def _piece_sums(
 def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[str, float]:
     """Returns measures of P in V.
 
-    `columns_right`: share of columns k whose largest entry is in row pi(k). `correlation` of the
-    entries of V with those of P. `on_mean`, `on_min`: V where P is 1; `off_mean`, `off_max`: V
-    where P is 0.
+    `columns_right`: share of columns k whose largest entry is in row pi(k); `correlation` of the
+    entries of V with those of P; mean and extreme of V where P is 1 ("on") and 0 ("off").
     """
     permutation = sampler.permutation_matrix(pi)
     on, off = v[permutation == 1], v[permutation == 0]

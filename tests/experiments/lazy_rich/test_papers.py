@@ -10,7 +10,6 @@ from small_sweeps import maker
 
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich.papers import experiment, tasks
 from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, SETTINGS, TASKS
 from lsa_jax.experiments.lsa.noise_curves import tasks as noise_tasks
@@ -245,11 +244,6 @@ def test_a_learner_that_fails_leaves_the_others(tmp_path, monkeypatch):
     # The kernel of a network whose units are silent is 0.
     assert kernel.status == "failed" and "no unit is active" in kernel.message
     assert network.metrics["train_loss"] == 0.25 and network.status == "ok"
-
-
-def test_measures_that_a_single_filter_does_not_have_are_refused():
-    with pytest.raises(InputError, match=r"^config\.measures is .*; accepted: "):
-        points_of("figure3", measures=("effective_rank",))
 
 
 # Scores and errors of test examples by learner, in the order in which they are listed.

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, tasks
 from lsa_jax.experiments.resnet.shallow import first_features, last_features, shallow
 from lsa_jax.sweep.variants import set_fields
@@ -251,23 +250,3 @@ def test_the_missed_share_is_weighted_by_the_signals_mean_squares():
         (signal + 3 * other, 0),  # other parts of the outputs do not count
     ):
         assert float(experiment.share_missed(outputs, signal)) == pytest.approx(share)
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"learner": "gaussian"}, "net"),
-        ({"net": "3layer_bottleneck", "learner": "ntk_infinite"}, "net"),
-        ({"composite_degree": 5}, "composite_degree"),
-        ({"outputs": 5}, "outputs"),
-        ({"search.rung_epochs": (2,)}, "search.rung_keep"),
-        ({"search.rung_epochs": (4,), "search.rung_keep": (1,)}, "search.kernel_rung_keep"),
-        ({"learner": "ntk_exact", "num_train": 9000}, "num_train"),
-        ({"question": "epochs", "beta": 0.0}, "beta"),
-        ({"sweep.series": (("3resnet",),)}, "sweep.series"),
-        ({"ridges": ()}, "ridges"),
-    ],
-)
-def test_settings_that_do_not_fit_together_are_refused(fields, field):
-    with pytest.raises(InputError, match=rf"^config\.{field} is .*; accepted: "):
-        settings.SETTINGS.validate(configure(**fields))

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.minimal_norm import experiment, settings
 from lsa_jax.experiments.resnet.minimal_norm.claims import make_claims
 from lsa_jax.experiments.resnet.minimal_norm.experiment import (
@@ -118,20 +117,6 @@ def test_a_larger_penalty_makes_a_smaller_network_that_errs_more_at_every_width(
     np.testing.assert_allclose(by_place[:2], by_place[2:], rtol=1e-3)  # duplicated
     (norm, error), (smaller, larger) = by_place[:2]
     assert smaller < norm and 0 < error < larger < 1
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"width": 7}, "width"),
-        ({"part": "construction", "small_width": 402, "width": 400}, "width"),
-        ({"search.check_epoch": 4}, "search.check_epoch"),
-    ],
-)
-def test_settings_that_do_not_fit_together_are_refused(fields, field):
-    config = set_fields(settings.SETTINGS.default_config(), TINY | fields)
-    with pytest.raises(InputError, match=rf"^config\.{field} is .*; accepted: "):
-        settings.SETTINGS.validate(config)
 
 
 HAND = ((9.7, 0.11), (12.5, 0.03), (13.8, 0.01))

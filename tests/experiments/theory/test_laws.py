@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from lsa_jax import kernels, models
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.theory.laws import claims, experiment
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.models.model import Model
@@ -378,12 +377,3 @@ def test_scaling_s_claims_compare_powers_with_those_of_the_infinite_ntk(
         "sweep.seed": SEEDS,
     }
     assert tuple(claim.status for claim in reported(table, tmp_path, **fields)) == statuses
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"num_train": 1438}, GROKKING | {"depth": 3}, GROKKING | {"model": "cnn"}],
-)
-def test_settings_that_do_not_fit_each_other_are_refused(fields):
-    with pytest.raises(InputError, match="accepted"):
-        SETTINGS.validate(set_fields(SETTINGS.default_config(), fields))

@@ -17,7 +17,7 @@ from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.diagnosis.runs import RIDGES, Pair, fit_kernel, linearization_error
 from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.dial.settings import BY_SCALE, MEASURES
-from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, DigitsTask, load
+from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, ImageTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, above_chance, enough, shown
 from lsa_jax.reporting.courses import is_measure
@@ -46,7 +46,7 @@ def rate_of(config: Config) -> float:
     return rate / config.width_factor if config.parameterization == "standard" else rate
 
 
-def _solve(config: Config, task: DigitsTask, params: Any) -> Outcome:
+def _solve(config: Config, task: ImageTask, params: Any) -> Outcome:
     """Fits the exact regression with the finite NTK of the network at these parameters."""
     train, test = (digits.whole(config, which, task[which]) for which in (TRAIN, TEST))
     kernel = kernels.finite_kernel(digits.build(config).apply, params)
@@ -70,7 +70,7 @@ def with_means(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _train(
-    group: list[Point], task: DigitsTask, directory: Path, progress: Progress
+    group: list[Point], task: ImageTask, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains one network, or linearisation, a seed; solves with the networks' kernels after it."""
     config, places = group[0].config, {point.config.seed: point for point in group}
@@ -101,7 +101,7 @@ def _train(
 
 
 def run(
-    group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single one exactly."""
     task, config = digits.task_of(group[0], data), group[0].config

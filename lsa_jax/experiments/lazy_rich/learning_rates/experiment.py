@@ -2,11 +2,10 @@
 
 Yang et al., Tensor Programs V (arXiv 2203.03466), figure 1, on digits.
 
-The best rate is where the mean over seeds of the logarithm of the training loss is least: of the
-polynomial of degree `DEGREE` in the logarithm of the rate that is fitted to the rates around the
-least whose loss is up to exp(`DEPTH`) times as large. A wide network's loss is flat there: the
-least of each seed's points, or of a parabola through three of them, is off by up to an octave on
-made-up curves, and this by half as much at most. Its error is the jackknife's over seeds.
+The best rate is the least of the polynomial of degree `DEGREE` in the logarithm of the rate that is
+fitted to the mean log loss over seeds, at the rates around its least whose loss is up to
+exp(`DEPTH`) times as large. A wide network's loss is flat there: the least of each seed's points,
+or of a parabola, is off by up to an octave on made-up curves, this by half as much at most.
 """
 
 import functools
@@ -18,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lazy_rich import digits
-from lsa_jax.experiments.lazy_rich.digits import DigitsTask, load
+from lsa_jax.experiments.lazy_rich.digits import ImageTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, Condition, enough, shown
 from lsa_jax.reporting.curves import subplots
@@ -32,7 +31,7 @@ from lsa_jax.sweep.points import Point
 
 
 def run(
-    group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas.
 
@@ -117,14 +116,10 @@ def _shift(name: str, widths: tuple[int, int]) -> Statistic:
 def of_curves(
     words: str, unmet: Callable[[pd.DataFrame], str], by: str, label: str, **settings: object
 ) -> Condition:
-    """Returns the condition that no `curve` of some runs is unmet, one for each value of a setting.
+    """Returns the condition that no `curve` of some runs is unmet, one for each value of `by`.
 
-    Args:
-        words: of the condition.
-        unmet: from a curve to why it does not meet it; "" where it does.
-        by: the setting.
-        label: of a curve, with {} for its value of the setting.
-        **settings: of the runs.
+    `unmet` returns why a curve does not meet it, or ""; `label`, with {} for the value, names a
+    curve.
     """
 
     def of_runs(runs: Runs) -> str:
@@ -167,14 +162,10 @@ def curve(table: pd.DataFrame, **settings: object) -> pd.DataFrame:
 
 
 def best_rate(heights: pd.DataFrame) -> float:
-    """Returns log2 of the rate at which the mean of heights over seeds is least.
+    """Returns log2 of the rate at which the mean over seeds of a `curve` is least.
 
-    Args:
-        heights: as `curve` returns them; a rate at which one is not finite has no mean.
-
-    Returns:
-        Where the fitted polynomial is least, within the rates that it is fitted to; NaN where all
-        rates have one loss, or none has a mean.
+    It is where the fitted polynomial is least, within the rates that it is fitted to; a rate at
+    which a height is not finite has no mean. NaN where all rates have one loss, or none has a mean.
     """
     octaves, means = heights.columns.to_numpy(float), heights.to_numpy().mean(axis=0)
     means[~np.isfinite(means)] = np.inf
@@ -200,12 +191,7 @@ def best_rate(heights: pd.DataFrame) -> float:
 def best_rates(
     table: pd.DataFrame, keys: Sequence[str] = ("parameterization", "width_factor")
 ) -> pd.DataFrame:
-    """Returns log2 of the best rate, `octaves`, and its `error`, for each network.
-
-    Args:
-        table: of runs.
-        keys: columns of the settings in which networks differ.
-    """
+    """Returns log2 of the best rate, `octaves`, and its `error`, for each value of keys."""
     rows = []
     for key, own in table.groupby([*keys], sort=False):
         heights = curve(own)
@@ -219,13 +205,9 @@ def best_rates(
 
 
 def wide_table(best: pd.DataFrame, index: str, columns: str, name: str) -> pd.DataFrame:
-    """Returns log2 of the best rate, ± its error, as a row and a column a value of two settings.
+    """Returns `best_rates` in cells, a row and a column a value of two settings.
 
-    Args:
-        best: from `best_rates`.
-        index: setting of the rows.
-        columns: setting of the columns.
-        name: of a column, with {} for its value.
+    `name`, with {} for its value, is that of a column.
     """
     cells = [
         f"{place:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")

@@ -46,18 +46,7 @@ class WideKernel(NamedTuple):
 
 
 class PaperTask(NamedTuple):
-    """One paper's data, network and wide kernel.
-
-    Attributes:
-        train: inputs, and targets [n] signs, [n, c] one-hot or [n, c] numbers.
-        test: likewise.
-        network: the paper's.
-        wide: the kernel at large width.
-        loss: `(outputs, targets) -> [n]`, of the network's training.
-        optimizer: of the network's training, from its number of steps.
-        epochs: of the network's training.
-        is_regression: whether targets are numbers.
-    """
+    """One paper's data, network and wide kernel; targets are [n] signs or [n, c]."""
 
     train: Dataset
     test: Dataset
@@ -86,11 +75,10 @@ def _of_layers(model: Model, input_shape: tuple[int, ...]) -> WideKernel:
 
 
 def threshold_filters(filters: int, bias_std: float = 0.5) -> Model:
-    """Returns the theory's network with many random filters, thresholds and a readout.
+    """Returns the theory's network with m random filters, thresholds and a readout.
 
-    f(X) = m^(-1/2) sum_j a_j sum_i (ReLU(<w_j, X_i> + b_j) - ReLU(b_j - <w_j, X_i>)), an odd
-    function of X. At the start a_j and the entries of w_j sqrt(d) are N(0, 1), b_j is
-    N(0, bias_std^2).
+    f(X) = m^(-1/2) sum_j a_j sum_i (ReLU(<w_j, X_i> + b_j) - ReLU(b_j - <w_j, X_i>)). At the start
+    a_j and the entries of w_j sqrt(d) are N(0, 1), b_j is N(0, bias_std^2).
     """
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Array]:

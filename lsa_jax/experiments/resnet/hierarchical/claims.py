@@ -1,7 +1,6 @@
 """Claims about hierarchical targets beta F + alpha G(F), stated before any run.
 
-Most are about the errors of some runs at several settings, see `_errors`, with bounds that are
-shares of k alpha^2: the error of an answer that has all of F and nothing of G(F).
+Bounds are shares of k alpha^2: the error of an answer that has all of F and nothing of G(F).
 
 Source: Allen-Zhu and Li (NeurIPS 2019), sections 3 and 8.1, figures 2 and 3, theorem 1; numbers of
 examples: arXiv 1905.10337, theorems 1 to 3 and corollary 7.1.
@@ -212,10 +211,7 @@ def _epochs_between(runs: Mapping[str, str], watch_every: int) -> Statistic:
 
 
 def sample_claims(config: Config) -> list[Claim]:
-    """Numbers of examples: theorems 2 and 3, and the least N of each target.
-
-    The theorems are about linear F, G of one product of all of its outputs, and the uniform cube.
-    """
+    """Numbers of examples: theorems 2 and 3 (linear F, G of all outputs), and the least N."""
     claims, own = [], tuple(config[name] for name in TASK)
     for d, base, composite, *outputs in sorted(config.sweep.tasks or (own,)):
         k = (outputs or [None])[0] or d // base
@@ -273,8 +269,8 @@ def _fewer(config: Config, task: Mapping[str, int], primary: bool) -> Claim:
 def _theorem_claims(config: Config, task: Mapping[str, int]) -> list[Claim]:
     """Returns the claims of theorems 2 and 3 and of corollary 7.1, about bounds on risks.
 
-    They are about all N and numbers of features up to one, which is the hardest. Theorem 3 is about
-    all weights: with fewer examples than features, learned features depend on the examples.
+    The largest N and number of features is the hardest. Theorem 3 needs as many examples as
+    features.
     """
     most, risk = most_samples(task["d"], task["outputs"]), RISK * config.alpha**2
     where = f"linear F, d = {task['d']:g}, degree {task['outputs']:g}"

@@ -266,15 +266,9 @@ def figure3(
     weight_decays: tuple[float, ...],
     small_rates: tuple[float, ...],
 ) -> Callable[[str], Config]:
-    """Returns `get_config` of a panel: the ResNet's error on beta F + alpha G(F).
+    """Returns `get_config` of panel "a" or "b": the ResNet's error on beta F + alpha G(F).
 
-    Args:
-        panel: "a" or "b".
-        trained: layers: "all" or "hidden".
-        num_train: N, one or more.
-        learning_rates: of the search.
-        weight_decays: of the search.
-        small_rates: learning rates of the small variant's search.
+    `trained` layers are "all" or "hidden"; the small variant searches `small_rates`.
     """
     full = {
         "title": f"Test error on beta F + alpha G(F), {trained} layers trained (figure 3 {panel})",

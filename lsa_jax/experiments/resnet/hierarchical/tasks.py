@@ -99,12 +99,10 @@ def make_hierarchy(config: Config) -> Hierarchy:
     """Returns the target: the paper's parities, or polynomials drawn from the seed.
 
     With p = base_degree and q = composite_degree, F_i = x_{(i-1)p+1} ... x_{ip} for i = 1 to k, and
-    G_i(y) = (-1)^i y_1 ... y_q. Polynomials are of linear features, with directions uniform on the
-    sphere.
+    G_i(y) = (-1)^i y_1 ... y_q. Polynomials have directions uniform on the sphere.
 
-    Source: Allen-Zhu and Li (2019), section 8.1, with d = 30, p = 2, q = 4, alpha = 0.3; and,
-    except for the signs, eq. 7.1 of the arXiv version, with p = 1 and q = k. Polynomials: section
-    2, the concept class, here with one feature an output.
+    Source: Allen-Zhu and Li (2019), section 8.1; but for the signs eq. 7.1 of the arXiv version,
+    with p = 1 and q = k. Polynomials: section 2, the concept class, with one feature an output.
     """
     k, p, q = num_outputs(config), config.base_degree, config.composite_degree
     if config.target == "parity":

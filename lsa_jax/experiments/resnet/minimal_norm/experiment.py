@@ -91,9 +91,9 @@ def fit_small(
 def enlarge(small: Float[np.ndarray, "6 m"], d: int, width: int) -> Float[np.ndarray, "d M"]:
     """Returns the network of d inputs and M neurons with the same function as a small one.
 
-    Entries of x are of size 1/sqrt(d) instead of 1/sqrt(6), so weights grow by sqrt(d / 6); other
-    inputs get weight 0. Of a neuron's c copies each has its weights times sqrt(M / m) / c. Copies
-    are dealt out evenly within each half; where all have as many, |W|_F grows by sqrt(d / 6) alone.
+    Weights grow by sqrt(d / 6), as inputs shrink; other inputs get weight 0. Of a neuron's c copies
+    each has its weights times sqrt(M / m) / c. Copies are dealt out evenly within each half; where
+    all have as many, |W|_F grows by sqrt(d / 6) alone.
 
     Source: Allen-Zhu and Li (2019), section 8.2, footnote 16.
     """

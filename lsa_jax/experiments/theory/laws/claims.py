@@ -1,16 +1,12 @@
 """Claims on the laws, stated before the sweeps of this experiment.
 
 Thresholds and margins are ours. Tasks, sizes and rates were chosen by runs of one seed, and so was
-the margin of scaling laws; the rates and output scales of grokking after a sweep in which most test
-losses did not fall in time, its number of examples (300 to 350) and of seeds (3 to 6) after a
-second one.
+the margin of scaling laws; rates, output scales, examples (300 to 350) and seeds (3 to 6) of
+grokking after two sweeps in which most test losses did not fall in time.
 
-The best rate (Atanasov et al., 2024): for networks in muP whose outputs are divided by gamma, it
-grows as gamma^2 where gamma is small, and as gamma^(2 / L) where it is large, for L layers. Here
-the rate is that on w = alpha (theta - theta_0), which is alpha^2 times that on theta: constant in
-alpha where alpha is large, alpha^(2 - 2 / L) where it is small. Outputs in the NTK parameterisation
-are sqrt(width) times those in muP, so that gamma = 1 / (alpha sqrt(width)), and training is rich
-below alpha = 1 / sqrt(width).
+The best rate (Atanasov et al., 2024), on w = alpha (theta - theta_0), is constant in alpha where
+alpha is large, and alpha^(2 - 2 / L) for L layers where it is small. Training is rich below
+alpha = 1 / sqrt(width): outputs in the NTK parameterisation are sqrt(width) times those in muP.
 
 Grokking (Kumar et al., 2023): the larger alpha is, the later the test loss falls after the training
 loss, without a weight decay, and the kernel moves between the two.
@@ -20,9 +16,8 @@ network's stays as it was at the start.
 
 Scaling laws (Bordelon, Atanasov and Pehlevan, 2024): where the modes from k on have k^(-2 beta) of
 the target's power, and eigenvalues of the NTK go as k^-2, the loss falls as step^-beta in lazy
-training, and as step^(-2 beta / (1 + beta)) in rich training of a hard task, whose beta is below 1;
-an easy one's power is the same. Powers are compared with that of gradient descent with the infinite
-NTK in the same steps, which is not yet beta.
+training, and as step^(-2 beta / (1 + beta)) in rich training if beta is below 1. Powers are
+compared with that of gradient descent with the infinite NTK in the same steps, not yet beta.
 """
 
 import itertools

@@ -277,13 +277,9 @@ def crossing(steps: np.ndarray, values: np.ndarray, level: float) -> float:
 def falls(columns: dict[str, np.ndarray]) -> dict[str, float]:
     """Returns when both losses fall below `LEVEL`, and how far the kernel has moved by then.
 
-    Args:
-        columns: losses and measures by name, [evaluations], with `step`.
-
-    Returns:
-        The steps; the delay between them, log2 of their ratio; measures at both. A test loss that
-        never falls counts with the last step, which bounds the delay from below. Without a fall of
-        the training loss there are no numbers.
+    They are the steps; the delay, log2 of their ratio; measures at both. A test loss that never
+    falls counts with the last step, which bounds the delay from below. Without a fall of the
+    training loss there are no numbers.
     """
     steps, found = columns["step"], {}
     last = float(steps[-1])

@@ -45,13 +45,7 @@ _PART = 500  # examples that a network sees at a time
 
 
 class Pool(NamedTuple):
-    """A kernel on the pool.
-
-    Attributes:
-        gram: [N, N].
-        spectrum: of it.
-        targets: [N, c], of mean 0.
-    """
+    """A kernel's matrix on the pool [N, N], its spectrum, and targets [N, c] of mean 0."""
 
     gram: Float[np.ndarray, "n n"]
     spectrum: kernels.Spectrum
