@@ -205,21 +205,3 @@ def test_intervals_cover_the_shift_of_the_best_rate(tmp_path):
     assert 0.84 <= np.mean(covered) <= 1.0
     for _, own in pd.concat(errors).groupby("parameterization"):
         assert own["octaves"].std() == pytest.approx(own["error"].pow(2).mean() ** 0.5, rel=0.4)
-
-
-def test_the_table_of_rates_has_a_cell_a_width_and_the_figure_the_mean_losses(tmp_path):
-    bests = {("standard", 1): {0: -4.0, 1: -5.0}, ("standard", 4): {0: -6.0}, ("mup", 1): {0: -4.0}}
-    table = parabolas(bests)
-    lost = (table["seed"] == 1) & (table["learning_rate"] == 0.25)
-    table.loc[lost, ["train_loss", "diverged"]] = np.nan, True
-    failed = table.assign(status="failed", train_loss=1.0)
-    made = reported(pd.concat([table, failed]).astype({"diverged": bool}), tmp_path, epochs=7)
-    ((_, shown),) = made.tables
-    assert shown["width factor 1"].tolist() == ["-4.50 ± 0.50", "-4.00"]
-    figure = made.figures["learning_rates"]()
-    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
-    seen = dict(zip(lines["1"].get_xdata(), lines["1"].get_ydata(), strict=True))
-    assert seen[2.0**-4] == pytest.approx((np.exp(-1) + np.exp(0.05 - 1)) / 2)
-    assert list(lines) == ["1", "4"] and np.isnan(seen[0.25])
-    for nothing in (failed, table.drop(columns="train_loss")):
-        assert not reported(nothing, tmp_path).claims

@@ -16,7 +16,6 @@ from lsa_jax.experiments.resnet.minimal_norm.experiment import (
     enlarge,
     exact_error,
     fit_small,
-    least_norms,
     network,
     product_of_six,
 )
@@ -183,8 +182,3 @@ def test_errors_by_hand_are_exact(error, status):
     hand = [(9.3, error)] if error else []
     hand.append((9.2, 0.01))  # not within 5 % of 9.7
     assert statuses(FAR, hand=hand)[3] == status
-
-
-def test_the_least_norm_at_most_an_error_is_that_of_all_errors_up_to_it():
-    runs = pd.DataFrame({"test_error": [0.6, 0.5, 0.9], "relative_norm": [20.0, 30.0, 25.0]})
-    assert least_norms(runs, "test_error")["relative_norm"].tolist() == [30.0, 20.0, 20.0]
