@@ -29,14 +29,13 @@ from lsa_jax.experiments.growing.tasks import (
     make_task,
 )
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_course, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Measuring
 from lsa_jax.training.growth import Operator, grow_all, grow_and_select, search_space, stack_last
 from lsa_jax.training.steps import NetworkState, Trained, train_one, train_parts
 
-_Progress = Callable[[float], None]
 _Rows = list[dict[str, Any]]
 
 
@@ -118,7 +117,7 @@ def _with_answers(
 
 
 def _run_operators(
-    group: list[Point], material: Material, directory: Path, progress: _Progress
+    group: list[Point], material: Material, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains the shallow network, grows it in every way and trains the grown networks."""
     config = group[0].config
@@ -213,10 +212,7 @@ def _train_stage(
 
 
 def _stack(
-    task: GrowingTask,
-    first: tuple[Trained, _Rows, _Rows],
-    directory: Path,
-    progress: _Progress,
+    task: GrowingTask, first: tuple[Trained, _Rows, _Rows], directory: Path, progress: Progress
 ) -> Outcome:
     """Goes through all stages after the first one."""
     (done, history, measured), chosen, extra, config = first, [], 0, task.config
@@ -242,7 +238,7 @@ def _stack(
 
 
 def _run_stacking(
-    group: list[Point], material: Material, directory: Path, progress: _Progress
+    group: list[Point], material: Material, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains the first stage once and goes on from it by each point's strategy."""
     task = make_task(group[0].config, material.text)
@@ -260,7 +256,7 @@ def _run_stacking(
 
 
 def run(
-    group: list[Point], data: dict[str, Material], directory: Path, progress: _Progress
+    group: list[Point], data: dict[str, Material], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Answers the group's question; checkpoints lie in the group's scratch folder."""
     config = group[0].config

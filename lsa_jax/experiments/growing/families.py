@@ -79,10 +79,7 @@ def make_families(config: Config, fine: pd.DataFrame, workdir: Path) -> list[Fam
 
 
 def choices(config: Config, family: Family) -> dict[str, int]:
-    """Returns the place of the operator that each strategy takes.
-
-    A strategy is absent where its operator is, or where several operators have the lowest loss.
-    """
+    """Returns the place of each strategy's operator, where there is one and one alone."""
     chosen = {"oracle": int(np.argmin(family.final))}
     for name, losses in (("lag", family.lag), ("lag_0", family.raw[0])):
         if np.count_nonzero(losses == losses.min()) == 1:
@@ -195,10 +192,7 @@ def recall(losses: Losses, final: Final, k: int) -> Bool[np.ndarray, " steps"]:
 
 
 def relative_regret(final: Final) -> Final:
-    """Returns each operator's regret over that of the worst (equation 5.2); NaN if all are equal.
-
-    The regret is the final loss less the lowest one (equation 5.1).
-    """
+    """Returns regrets (5.1) over that of the worst (5.2); NaN if all are equal."""
     span = np.ptp(final)
     return (final - final.min()) / span if span else np.full(len(final), np.nan)
 

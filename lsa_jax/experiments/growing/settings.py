@@ -106,19 +106,13 @@ FIELDS: dict[str, Field] = {
 
 # Swept settings of each question, by field of the point; the axes have the last part's name.
 AXES: dict[str, tuple[str, ...]] = {
-    "operators": (
-        *("model.kind", "optimizer.schedule", "seed"),
-        *("index", "block_size", "source"),
-    ),
+    "operators": ("model.kind", "optimizer.schedule", "seed", "index", "block_size", "source"),
     "stacking": ("model.kind", "optimizer.schedule", "seed", "strategy"),
 }
 
 
 def sweep(config: Config) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: network x schedule x seed x operator or strategy.
-
-    The points of a network, schedule and seed follow each other.
-    """
+    """Returns the points: network x schedule x seed x operator or strategy."""
     return product_of(*AXES[config.question])(config)
 
 

@@ -218,10 +218,7 @@ def choose_remat(config: Config, vocabulary_size: int, objective: Callable) -> b
 
 @functools.lru_cache(maxsize=8)
 def _shared(config: ml_collections.FrozenConfigDict, vocabulary_size: int) -> tuple[Any, ...]:
-    """Returns network, loss, optimiser, objective and the compiled draw of hidden tokens.
-
-    All seeds have the same, so that they share compiled programs.
-    """
+    """Returns what all seeds share: network, loss, optimiser, objective, hidden tokens."""
     objective = make_objective(OBJECTIVE[config.model.kind], config.data.length, vocabulary_size)
     remat = choose_remat(config, vocabulary_size, objective)
     model = _model(config, vocabulary_size, remat)

@@ -206,10 +206,7 @@ def encode(
 def split_windows(
     tokens: Integer[np.ndarray, " tokens"], length: int, every: int
 ) -> tuple[Integer[np.ndarray, "train n"], Integer[np.ndarray, "held_out n"]]:
-    """Cuts a stream of tokens into whole windows, for training and for validation.
-
-    Of every `every` runs of 16 neighbours the last goes to validation.
-    """
+    """Cuts a stream into windows, holding out the last of `every` runs of 16."""
     count = len(tokens) // length
     windows = tokens[: count * length].reshape(count, length)
     is_held = np.arange(len(windows)) // _RUN % every == every - 1

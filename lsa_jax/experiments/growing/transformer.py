@@ -31,11 +31,9 @@ class Sizes(NamedTuple):
     heads: int  # attention heads; each has width / heads entries
     hidden: int  # width inside the feed-forward part
     init_std: float = 0.02  # standard deviation of all weights at initialisation
-    dtype: str = (
-        "float32"  # or "bfloat16", of the layers; parameters, norms and outputs are float32
-    )
-    # whether a layer's inner values are computed again for the gradient; the loss should
-    # treat logits likewise
+    # or "bfloat16", of the layers; parameters, norms and outputs are float32
+    dtype: str = "float32"
+    # whether layers (and, in the loss, logits) are computed again for the gradient
     remat: bool = False
 
 
@@ -157,10 +155,7 @@ def _tied_logits(x: Float[Array, "b p d"], embedding: Float[Array, "v d"]) -> Fl
 
 
 def encoder(sizes: Sizes) -> Transformer:
-    """Returns BERT's encoder with its masked-token output; it ignores `prefix`.
-
-    Source: Devlin et al. (2018); without segments, next-sentence prediction and dropout.
-    """
+    """Returns BERT's encoder (Devlin et al., 2018), without segments and dropout."""
     d, f, std = sizes.width, sizes.hidden, sizes.init_std
 
     def init(key: Key[Array, ""], num_layers: int) -> Params:

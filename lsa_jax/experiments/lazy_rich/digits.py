@@ -95,10 +95,7 @@ def initial(config: Config, model: Model, task: ImageTask) -> Any:
 def optimizer_of(
     config: Config, model: Model, task: ImageTask, rate: Any, frozen: tuple[str, ...] = ()
 ) -> optax.GradientTransformation:
-    """Returns the optimiser of a point, with the factors of its parameterisation.
-
-    The rate, at the end of the warm-up, may be traced; frozen parameters are not trained.
-    """
+    """Returns the optimiser of a point; its rate, after the warm-up, may be traced."""
     schedule = training.make_schedule(
         config.schedule,
         rate,

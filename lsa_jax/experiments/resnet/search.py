@@ -78,6 +78,7 @@ class Plan(NamedTuple):
 class SearchResult(NamedTuple):
     """Result of a search of c candidates with e evaluations."""
 
+    candidates: Grid
     best: int | None  # the winner's place; None where no candidate reached the end
     params: PyTree  # [c, ...] at each candidate's last rung or at the end
     epochs: list[int]  # of the evaluations
@@ -86,6 +87,12 @@ class SearchResult(NamedTuple):
     trained: Int[np.ndarray, " c"]  # epochs, to the last finite loss
     measured: list[dict[str, float]]  # of the winner, a row an epoch
     cost: Cost | None  # of measuring all candidates
+
+    def row(self, candidate: int, place: int = -1) -> dict[str, float]:
+        """Returns the settings of a candidate, and its errors at an evaluation."""
+        row = {name: values[candidate].item() for name, values in self.candidates.items()}
+        row["train_error"] = self.train_error[place, candidate].item()
+        return row | {"test_error": self.test_error[place, candidate].item()}
 
 
 class _Candidates(NamedTuple):
@@ -190,7 +197,8 @@ class Search:
         trained = now.state.step // plan.steps_per_epoch
         measured = course.rows_of(best, "epoch") if course and best is not None else []
         cost = course and course.cost(seconds, len(epochs))
-        return SearchResult(best, now.state.params, epochs, *errors, trained, measured, cost)
+        found = best, now.state.params, epochs, *errors, trained, measured, cost
+        return SearchResult(candidates, *found)
 
     def distances(self, found: SearchResult, candidate: int, test: PyTree) -> Array:
         """Returns a candidate's squared distance from the targets of each test example, [n]."""
@@ -239,11 +247,7 @@ class Search:
     def _advance(
         self, now: _Candidates, errors: np.ndarray, candidates: Grid, given: PyTree
     ) -> None:
-        """Trains and evaluates the candidates that are alive, some at a time.
-
-        `now` and `errors` [train and test, candidates] are written into; all candidates are given
-        both data sets, the number of epochs and the key of the order.
-        """
+        """Trains and evaluates, in place, the candidates that are alive, some at a time."""
         alive = np.flatnonzero(now.alive)
         count = replicas_at_once(len(alive))
         if count not in self._programs:

@@ -98,11 +98,7 @@ def _shapes(
     net: str, d: int, width: int, num_outputs: int
 ) -> dict[str, tuple[tuple[int, ...], int]]:
     """Returns shape and fan-in of each parameter."""
-    shapes = {
-        "w": ((d, width), d),
-        "b1": ((width,), d),
-        "a": ((width, num_outputs), width),
-    }
+    shapes = {"w": ((d, width), d), "b1": ((width,), d), "a": ((width, num_outputs), width)}
     if net in ("3layer", "3resnet_full"):
         shapes |= {"u": ((width, width), width), "b2": ((width,), width)}
     if net in ("3resnet", "3layer_bottleneck"):

@@ -32,10 +32,7 @@ _STATISTICS = "statistics"
 
 @dataclass(frozen=True)
 class GivenBatchNorm(BatchNorm):
-    """Batch normalisation that uses given statistics where there are some.
-
-    They are a flax collection of their own; a mutable collection stores the batch's statistics.
-    """
+    """Batch normalisation with the flax collection of statistics, where there are some."""
 
     def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
         """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift, in float32."""

@@ -123,11 +123,7 @@ def _own_copy(pair: Pair, pool: ExamplePool) -> tuple[Pair, ExamplePool]:
 
 
 def measure(
-    config: Config,
-    num_train: int,
-    models: LinearModels,
-    pair: Pair,
-    pool: ExamplePool,
+    config: Config, num_train: int, models: LinearModels, pair: Pair, pool: ExamplePool
 ) -> tuple[dict[str, Float[Array, ""]], Bool[Array, " test"]]:
     """Returns the quantities of one pair, see `samples.summarize`, and correct answers."""
     loss, scale = _LOSSES[config.learner], unpacked_scale(pool.inputs)

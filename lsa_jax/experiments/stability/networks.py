@@ -55,10 +55,8 @@ class Members(NamedTuple):
 def make_learner(config: Config, input_shape: tuple[int, ...], num_classes: int) -> NetworkLearner:
     """Returns the network of a configuration."""
     layers = resnet_layers(config.model.depth, num_classes, channels=config.model.channels)
-    model, statistics = (
-        network(layers, parameterization="standard"),
-        partial(batch_statistics, layers),
-    )
+    model = network(layers, parameterization="standard")
+    statistics = partial(batch_statistics, layers)
 
     def init(key: Key[Array, ""]) -> Tree:
         return model.init(key, input_shape)
@@ -196,10 +194,8 @@ class Networks(NamedTuple):
             return self._evaluate(params, fixed, context, pool, rows)
 
         losses, wrong = lax.map(one, (jnp.arange(2), members.params))
-        on_test, on_train = (
-            (losses[:, :count], wrong[:, :count]),
-            (losses[0, count:], wrong[0, count:]),
-        )
+        on_test = losses[:, :count], wrong[:, :count]
+        on_train = losses[0, count:], wrong[0, count:]
         found, going = summarize(members.params, on_test, on_train), jnp.all(members.finite)
         numbers = {name: jnp.where(going, value, jnp.nan) for name, value in found.items()}
         return numbers, ~wrong[0, :count]

@@ -114,10 +114,7 @@ def report_step(config: Config) -> int:
 
 
 def sweep(config: Config) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: learner x perturbation x seed x m x pair.
-
-    Influence functions have one point a seed and size.
-    """
+    """Returns the points: learner x perturbation x seed x m x pair, or seed x m."""
     if config.question == "influence":
         return product_of("seed", "m")(config)
     axes = ("learner", "perturbation", "seed", "m")

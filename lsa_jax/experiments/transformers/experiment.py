@@ -166,10 +166,7 @@ def _draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
 
 
 def _draw_step(config: Config, fine: pd.DataFrame) -> Any:
-    """Draws V after one exact step, and measures of P in sampled steps by their sequences.
-
-    V is drawn at the first run's sizes and seed.
-    """
+    """Draws V after the first run's exact step, and measures of P by sampled sequences."""
     figure, ((picture, measures),) = subplots(1, 2, 5, 4.2)
     drawn = config.copy_and_resolve_references()
     with drawn.unlocked():

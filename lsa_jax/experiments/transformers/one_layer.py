@@ -19,10 +19,7 @@ _ROUNDINGS = 1000
 
 
 def attention(w: Float[Array, "L L"], sequences: Int[Array, "b n"]) -> Float[Array, "b n n"]:
-    """Returns softmax(X^T W X): entry [i, j] is the attention of token s_j to token s_i.
-
-    Columns add up to 1. Token a attends by column a of W alone.
-    """
+    """Returns softmax(X^T W X): entry [i, j] is the attention of token s_j to token s_i."""
     scores = w[sequences[:, :, None], sequences[:, None, :]]
     return jax.nn.softmax(scores, axis=1)
 

@@ -51,8 +51,7 @@ def cyclic_lists(
     tokens = np.arange(vocabulary_size)
     offsets = step * np.append(np.arange(1, list_length), 0)
     return DecisionLists(
-        (tokens + shift) % vocabulary_size,
-        (tokens[:, None] + offsets[None]) % vocabulary_size,
+        (tokens + shift) % vocabulary_size, (tokens[:, None] + offsets[None]) % vocabulary_size
     )
 
 

@@ -70,10 +70,7 @@ FIELDS: dict[str, Field] = {
 
 
 def sweep(config: Config) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: case x the question's own axes x seed.
-
-    Figure 4.1 has the exact gradient before the sampled ones.
-    """
+    """Returns the points: case x the question's own axes x seed, an exact gradient first."""
     points: list[dict[str, object]] = []
     for case in config.sweep.cases:
         names = ("vocabulary_size", "sequence_length", "list_length")
@@ -99,12 +96,8 @@ RULES = (
         "out to be too large; other questions are 'value_step' and 'value_random'",
     ),
     *(
-        Rule(
-            name,
-            lambda c, name=name: c[name] < c.vocabulary_size,
-            "below L = {c.vocabulary_size}",
-        )
-        for name in ("sequence_length", "list_length")
+        Rule(n, lambda c, n=n: c[n] < c.vocabulary_size, "below L = {c.vocabulary_size}")
+        for n in ("sequence_length", "list_length")
     ),
     Rule(
         "list_step",

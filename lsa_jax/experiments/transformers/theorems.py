@@ -80,10 +80,7 @@ def _count_right(params: Params, data: Data) -> Int[Array, ""]:
 
 
 def strict_accuracy(params: Params, data: Data) -> float:
-    """Returns the share of tokens that are right by the strict rule, 1 where all are.
-
-    A processor's mean of ones is 1 - 1e-16 for some numbers of tokens, 212,520 among them.
-    """
+    """Returns the share of right tokens; a mean of ones may be 1 - 1e-16."""
     return int(_count_right(params, data)) / data["sequences"].size
 
 

@@ -45,9 +45,7 @@ class AttentionState(NamedTuple):
 
 
 def make_replica(
-    config: Config,
-    task: sampler.DecisionLists,
-    sequences: Int[Array, "sequences n"],
+    config: Config, task: sampler.DecisionLists, sequences: Int[Array, "sequences n"]
 ) -> AttentionReplica:
     """Returns the arrays of one run, from its settings and lists."""
     key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.VALUES)
@@ -117,15 +115,9 @@ def make_course(
 
 
 def run_training(
-    group: list[Point],
-    tasks: list[sampler.DecisionLists],
-    directory: Path,
-    progress: Progress,
+    group: list[Point], tasks: list[sampler.DecisionLists], directory: Path, progress: Progress
 ) -> list[Outcome]:
-    """Trains and measures the runs of a group together, from their last checkpoint if any.
-
-    A run whose loss stops being finite has failed; the others go on.
-    """
+    """Trains and measures the runs of a group together; one that diverges has failed."""
     config, layout = group[0].config, ReplicaLayout(len(group))
     sequences = jnp.asarray(sampler.all_sets(config.vocabulary_size, config.sequence_length))
     replicas = [make_replica(p.config, t, sequences) for p, t in zip(group, tasks, strict=True)]

@@ -142,11 +142,7 @@ def value_after_step(
 
 
 def run_step(config: Config, task: sampler.DecisionLists) -> Outcome:
-    """Takes the step of figure 4.1 at one point; measures P in V, and the change of the network.
-
-    Measures at the start and after the step have sequences of their own, as the exact gradient has
-    none.
-    """
+    """Takes the step of figure 4.1 at one point; measures P in V, and the network."""
     after, limit = value_after_step(config, task)
     outcome = Outcome({**picked_up(after, task.pi), **limit}, [])
     if not config.measures:

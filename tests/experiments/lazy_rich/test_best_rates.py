@@ -6,11 +6,7 @@ import pytest
 import scipy.stats
 from reports import make_report
 
-from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
-    best_rate,
-    best_rates,
-    curve,
-)
+from lsa_jax.experiments.lazy_rich.learning_rates.experiment import best_rate, best_rates, curve
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 

@@ -334,11 +334,7 @@ def test_sharpness_s_claims_on_the_edge_and_the_lazy_network():
 )
 def test_scaling_s_claims_compare_powers_with_those_of_the_infinite_ntk(hard, easy, lazy, statuses):
     own = {(0.1, 0.25): hard, (64.0, 0.25): lazy, (0.1, 1.5): easy, (64.0, 1.5): 1.5}
-    axes = {
-        "output_scale": (0.1, 64.0),
-        "source_exponent": (0.25, 1.5),
-        "phases": ("aligned",),
-    }
+    axes = {"output_scale": (0.1, 64.0), "source_exponent": (0.25, 1.5), "phases": ("aligned",)}
 
     def powers(runs):
         of = [own[one] for one in zip(runs.output_scale, runs.source_exponent, strict=True)]

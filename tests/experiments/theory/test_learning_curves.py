@@ -127,7 +127,7 @@ def claims_of(column, **fields):
     config, points = make(sweep__seed=(0, 1, 2), sweep__num_train=(2, 5, 10), **fields)
     rows = []
     for point in points:
-        row = {"id": point.id, "status": "ok"} | experiment.columns(point.config)
+        row = {"id": point.id, "status": "ok"} | experiment.EXPERIMENT.columns(point.config)
         rows.append(row | column(row["num_train"], row["learner"], row["seed"]))
     runs = Runs.of(SETTINGS.sweep(config), pd.DataFrame(rows), fresh=True)
     return {row.item: row for row in decide_all(claims.make_claims(config), runs)}

@@ -16,11 +16,7 @@ import pandas as pd
 from lsa_jax.data import images
 from lsa_jax.diagnosis import Diagnosis, diagnose
 from lsa_jax.experiments.lazy_rich.collection import tasks
-from lsa_jax.experiments.lazy_rich.collection.settings import (
-    CALIBRATION,
-    COLLECTION,
-    TASKS,
-)
+from lsa_jax.experiments.lazy_rich.collection.settings import CALIBRATION, COLLECTION, TASKS
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, enough
 from lsa_jax.reporting.curves import subplots

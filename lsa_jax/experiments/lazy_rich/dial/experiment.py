@@ -334,10 +334,4 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     )
 
 
-EXPERIMENT = Experiment(
-    load=load,
-    run=run,
-    report=make_report,
-    varying=varying,
-    in_parts=True,
-)
+EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=varying, in_parts=True)

@@ -33,10 +33,7 @@ from lsa_jax.sweep.points import Point
 def run(
     group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
-    """Trains a group's points as replicas.
-
-    A loss that is not finite is an outcome like others here: the rate is too large.
-    """
+    """Trains a group's points as replicas; a rate may be too large, which is no failure."""
     config = group[0].config
     _, outcomes = digits.train(
         group,
@@ -148,10 +145,7 @@ def _learns_nothing(own: pd.DataFrame) -> str:
 
 
 def curve(table: pd.DataFrame, **settings: object) -> pd.DataFrame:
-    """Returns the log of the final training loss: a row a seed, a column log2 of a rate.
-
-    NaN where a run diverged. The settings, by column, choose the runs.
-    """
+    """Returns log final training losses of runs: a row a seed, a column log2 of a rate."""
     own = table
     for name, value in settings.items():
         own = own[own[name] == value]
@@ -205,10 +199,7 @@ def best_rates(
 
 
 def wide_table(best: pd.DataFrame, index: str, columns: str, name: str) -> pd.DataFrame:
-    """Returns `best_rates` in cells, a row and a column a value of two settings.
-
-    `name`, with {} for its value, is that of a column.
-    """
+    """Returns `best_rates` in cells; `name`, with {} for its value, is that of a column."""
     cells = [
         f"{place:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
         for place, error in zip(best["octaves"], best["error"], strict=True)

@@ -267,11 +267,7 @@ def _fewer(config: Config, task: Mapping[str, int], primary: bool) -> Claim:
 
 
 def _theorem_claims(config: Config, task: Mapping[str, int]) -> list[Claim]:
-    """Returns the claims of theorems 2 and 3 and of corollary 7.1, about bounds on risks.
-
-    The largest N and number of features is the hardest. Theorem 3 needs as many examples as
-    features.
-    """
+    """Returns the claims of theorems 2 and 3 and of corollary 7.1, about bounds on risks."""
     most, risk = most_samples(task["d"], task["outputs"]), RISK * config.alpha**2
     where = f"linear F, d = {task['d']:g}, degree {task['outputs']:g}"
     fixed = tuple(name for name in KERNELS if name != _FEATURES)

@@ -84,11 +84,7 @@ def readout_error(
     test_features: Float[Array, "t m"],
     test_signal: Float[Array, "t k"],
 ) -> Float[Array, ""]:
-    """Returns the best linear read-out's squared error, over the signal's mean square.
-
-    The read-out, with a constant, is fitted by least squares on the first examples and tested on
-    the second.
-    """
+    """Returns the error of the first part's best linear read-out on the second, a share."""
 
     def with_constant(x: Array) -> Array:
         return jnp.concatenate([x, jnp.ones_like(x[:, :1])], axis=1)
@@ -153,12 +149,7 @@ def _watched(config: Config, task: tasks.HierarchicalTask, outcome: Outcome) -> 
     return outcome._replace(metrics=outcome.metrics | learned | last, history=rows)
 
 
-def _search(
-    search: Search,
-    config: Config,
-    directory: Path,
-    progress: Progress,
-) -> Outcome:
+def _search(search: Search, config: Config, directory: Path, progress: Progress) -> Outcome:
     """Searches for one seed: the winner's last row, and a row an evaluation of each candidate."""
     task, grid = tasks.make_task(config), candidates(config)
     start, train, test = tasks.make_training(config, task)
@@ -175,13 +166,7 @@ def _search(
         measuring=Measuring(config.measures, config.measured_examples) if measured else NOTHING,
     )
     history = [
-        {
-            "epoch": epoch,
-            **{name: values[candidate].item() for name, values in grid.items()},
-            "train_error": found.train_error[place, candidate].item(),
-            "test_error": found.test_error[place, candidate].item(),
-            "best": bool(candidate == found.best),
-        }
+        {"epoch": epoch, **found.row(candidate, place), "best": bool(candidate == found.best)}
         for place, epoch in enumerate(found.epochs)
         for candidate in np.flatnonzero(found.trained >= epoch)
     ]
@@ -260,10 +245,7 @@ def _series_column(runs: pd.DataFrame, question: str) -> list[str]:
 
 
 def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """Returns median test errors over seeds, and their range, by series and by an axis.
-
-    The axis becomes columns; a series without it has one column, "limit".
-    """
+    """Returns median test errors and their range by series (rows) and an axis (columns)."""
     rows = fine.assign(column=fine[axis].map(lambda v: "limit" if pd.isna(v) else f"{v:g}"))
     order = list(dict.fromkeys(rows.sort_values(axis)["column"]))
 
@@ -276,10 +258,7 @@ def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 
 def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
-    """Draws medians and ranges over seeds, a line a series; one without x is level.
-
-    The error of not knowing G, k alpha^2, is dotted.
-    """
+    """Draws medians and ranges over seeds, a line a series, and k alpha^2 dotted."""
     for place, (name, own) in enumerate(rows.groupby("series", sort=False)):
         color = PALETTE[place % len(PALETTE)]
         style = {"color": color, "ls": _STYLES[place // len(PALETTE) % len(_STYLES)]}

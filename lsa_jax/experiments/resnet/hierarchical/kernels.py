@@ -79,10 +79,7 @@ def _grams(
     train, test = task.train.inputs, task.test.inputs
     if config.learner == "ntk_exact":
         apply, initial = tasks.make_network(config).apply, tasks.initial_params(config)
-        gram, gram_test = (
-            full_ntk(apply, initial, train, train),
-            full_ntk(apply, initial, test, train),
-        )
+        gram, gram_test = (full_ntk(apply, initial, rows, train) for rows in (train, test))
         # Rounding leaves a kernel computed in parts not quite symmetric.
         yield None, (gram + gram.T) / 2, gram_test
         return

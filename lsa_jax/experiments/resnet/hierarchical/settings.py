@@ -119,11 +119,7 @@ def num_outputs(config: Config) -> int:
 
 
 def sweep(config: Config) -> list[dict[str, Any]]:
-    """Returns the swept settings of every point.
-
-    Series x widths x seeds, baselines x widths x their seeds, exact kernels x theirs, limits; each
-    with every task, beta, alpha and N. An axis without values is left out.
-    """
+    """Returns every point: series, baselines, exact kernels and limits on each task."""
     axes = config.sweep
     exact_sizes = axes.exact_num_train or axes.num_train
     limit_sizes = axes.limit_num_train or axes.num_train
@@ -213,11 +209,7 @@ RULES = (
         )
         for name in ("rung_keep", "kernel_rung_keep")
     ),
-    Rule(
-        "search.rung_epochs",
-        _rungs_fit,
-        "increasing numbers below config.epochs = {c.epochs}",
-    ),
+    Rule("search.rung_epochs", _rungs_fit, "increasing numbers below config.epochs = {c.epochs}"),
 )
 
 SETTINGS = Settings(FIELDS, sweep, RULES)

@@ -49,11 +49,7 @@ def parities(
 def polynomials(
     directions: Float[Array, "k c"], degree: int
 ) -> Callable[[Float[Array, "n c"]], Float[Array, "n k"]]:
-    """Returns z -> He_degree(<w_i, z>) / sqrt(degree!), one output a direction w_i.
-
-    For z of mean 0 and identity covariance and unit directions, outputs have about mean 0 and
-    variance 1: exactly so where <w_i, z> is Gaussian.
-    """
+    """Returns z -> He_degree(<w_i, z>) / sqrt(degree!), of variance 1 for Gaussian z."""
 
     def apply(z: Float[Array, "n c"]) -> Float[Array, "n k"]:
         feature = jnp.tensordot(z, directions, axes=(1, 1))
@@ -147,10 +143,7 @@ def initial_params(config: Config) -> Any:
 
 
 def trained_function(config: Config) -> tuple[Callable, tuple[str, ...]]:
-    """Returns a learner's `(params, inputs) -> outputs`, and its fixed parameters.
-
-    `make_training` returns its parameters and inputs.
-    """
+    """Returns a learner's `(params, inputs) -> outputs`, and its fixed parameters."""
     apply = make_network(config).apply
     if config.learner == "last":
         return (lambda params, features: features @ params["a"]), ()

@@ -52,10 +52,7 @@ def make_claims(config: Config) -> list[Claim]:
 
 
 def _never_below(item: str, column: str, bound: float, conditions: list[Condition]) -> Claim:
-    """Returns the claim that no seed's search finds less than a bound.
-
-    It holds as well where no candidate fits, which is a condition.
-    """
+    """Returns the claim that no seed's search finds less than a bound."""
 
     def holds(rows: pd.DataFrame) -> pd.Series:
         return 1.0 - (rows.groupby("seed")[column].min() <= bound)

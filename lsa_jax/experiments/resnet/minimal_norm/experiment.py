@@ -180,10 +180,7 @@ def _search(config: Config, directory: Path, progress: Progress) -> Outcome:
     )
     rows, count = {}, len(found.trained)
     for one in np.flatnonzero(found.trained == config.epochs).tolist():
-        row = {name: values[one].item() for name, values in grid.items()}
-        row["train_error"] = found.train_error[-1, one].item()
-        row["test_error"] = found.test_error[-1, one].item()
-        row["relative_norm"] = relative_norm(found.params["w"][one])
+        row = found.row(one) | {"relative_norm": relative_norm(found.params["w"][one])}
         if np.isfinite(list(row.values())).all():
             rows[one] = row
     if not rows:

@@ -134,10 +134,7 @@ def _draw_rates(width: int, table: pd.DataFrame) -> Any:
 
 
 def _draw_grokking(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
-    """Draws losses and the kernel's distance along training, and the delay against alpha.
-
-    At the smallest, a middle and the largest alpha; the kernel of the last moves by rounding alone.
-    """
+    """Draws losses and the kernel's distance at three alpha, and the delay against alpha."""
     every = sorted(table["output_scale"].unique())
     scales = sorted({every[0], every[len(every) // 2], every[-1]})
     figure, (axes,) = subplots(1, len(scales) + 1, 3.6, 3.3)

@@ -41,6 +41,8 @@ _GROUPS = (10, 30, 100, 300, 1000)
 # Streams of a seed's keys and draws.
 _RUN, _POINTS, _SUBSET, _CHANGE = range(10, 14)
 _MOMENTUM = 0.9
+# Fields that results have for every point.
+_COLUMNS = ("task", "learner", "change", "num_train", "seed")
 _PART = 500  # examples that a network sees at a time
 
 
@@ -154,15 +156,14 @@ class Group:
     def __init__(self, config: Config, data: Any, directory: Path) -> None:
         point, self._config, self._directory = _point(config), config, directory
         found = noise_tasks.task_of(point, data)
-        self.pool, self.others = (
+        parts = [
             noise_tasks.composed(point, found, which, np.arange(len(split.targets)))
-            for which, split in ((noise_tasks.TRAIN, found.train), (noise_tasks.TEST, found.test))
-        )
+            for which, split in enumerate(found)
+        ]
         # Networks and kernels learn the same targets.
-        mean = np.asarray(self.pool.targets).mean(axis=0)
+        mean = np.asarray(parts[0].targets).mean(axis=0)
         self.pool, self.others = (
-            Dataset(np.asarray(part.inputs), np.asarray(part.targets) - mean)
-            for part in (self.pool, self.others)
+            Dataset(np.asarray(part.inputs), np.asarray(part.targets) - mean) for part in parts
         )
         classes = self.pool.targets.shape[1]
         self.model = build_model(point.config, "network", classes)
@@ -235,13 +236,7 @@ class Group:
         return compare(pool, config, config.draws)
 
 
-def train(
-    key: jax.Array,
-    model: Model,
-    examples: Dataset,
-    config: Config,
-    directory: Path,
-) -> Any:
+def train(key: jax.Array, model: Model, examples: Dataset, config: Config, directory: Path) -> Any:
     """Trains a network by squared errors, in about as many steps for any number of examples."""
     batch = min(config.batch_size, len(examples.targets))
     per_epoch = -(-len(examples.targets) // batch)
@@ -284,21 +279,12 @@ def varying(config: Config) -> tuple[str, ...]:
     return ("num_train", "learner" if config.learner in _TRAINED else "change")
 
 
-def columns(config: Config) -> dict[str, Any]:
-    """Returns the fields that results have for every point."""
-    return {name: config[name] for name in ("task", "learner", "change", "num_train", "seed")}
-
-
 # --- report ---------------------------------------------------------------------------------------
 
 
 _COLORS = dict(zip(LEARNERS, (*PALETTE[:5], PALETTE[6]), strict=True))
 _LINES = dict(zip(CHANGES, ("-", "--", ":", "-.", (0, (1, 4))), strict=True))
-_RATIOS = {
-    "ratio": "predicted",
-    "kare_ratio": "KARE",
-    "leave_one_out_ratio": "leave-one-out",
-}
+_RATIOS = {"ratio": "predicted", "kare_ratio": "KARE", "leave_one_out_ratio": "leave-one-out"}
 _POWERS = "power_"
 
 
@@ -401,6 +387,6 @@ EXPERIMENT = Experiment(
     run=run,
     report=make_report,
     varying=varying,
-    columns=columns,
+    columns=lambda config: {name: config[name] for name in _COLUMNS},
     fresh=lambda config: True,
 )
