@@ -34,17 +34,11 @@ class LinearModels(NamedTuple):
     b: Float[Array, "2"]  # biases
 
 
-def squared_error(outputs: Float[Array, " n"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Returns half the squared distance of every output from its sign."""
-    return LOSSES["squared_error"](outputs[:, None], signs[:, None])
-
-
-def logistic_loss(outputs: Float[Array, " n"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Returns log(1 + exp(-y f)) of every output."""
-    return LOSSES["logistic"](outputs[:, None], signs)
-
-
-_LOSSES = {"logistic": logistic_loss, "linear_regression": squared_error}
+# Of outputs [n] and signs [n].
+_LOSSES = {
+    "logistic": lambda outputs, signs: LOSSES["logistic"](outputs[:, None], signs),
+    "linear_regression": lambda f, signs: LOSSES["squared_error"](f[:, None], signs[:, None]),
+}
 
 
 def init(key: Key[Array, ""], num_inputs: int) -> LinearModels:

@@ -27,7 +27,7 @@ from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -260,13 +260,11 @@ _DIALS = (
 def _table(table: pd.DataFrame, dial: str, against: str) -> pd.DataFrame:
     """Returns one row a parameterisation, learner and setting: accuracies and measures."""
     rows = table[table["dial"] == dial]
-    keys = ["parameterization", "learner", against]
-    shown = ("train_accuracy", "test_accuracy", "linearization_error", *MEASURES)
-    columns = [name for name in shown if name in rows]
     scaled = rows["learner"].isin(BY_SCALE)
     rows = rows.assign(**{against: rows[against].where(scaled, np.inf)})
-    cells = rows.groupby(keys, sort=False)[columns].agg(lambda v: mean_and_spread(v, ".3g"))
-    return cells.reset_index()
+    shown = ("train_accuracy", "test_accuracy", "linearization_error", *MEASURES)
+    by = ["parameterization", "learner", against]
+    return table_of_means(rows, by, dict(zip(shown, shown, strict=True)))
 
 
 def _answers(config: Config, runs: Runs) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from lsa_jax.models.model import Model
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.write import mean_and_spread, table_of_means
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -290,16 +290,12 @@ _POWERS = "power_"
 
 def _error_table(table: pd.DataFrame) -> pd.DataFrame:
     """Returns one row a task, kernel, change and number of examples."""
-    rows = []
-    names = ["task", "learner", "change", "num_train"]
-    for (task, learner, change, count), own in table.groupby(names, sort=False):
-        row = {"data": TASKS[task].label, "learner": LEARNERS[learner], "pool": CHANGES[change]}
-        row |= {"n": count, "error": mean_and_spread(own["test_error"], ".3f")}
-        for column, words in _RATIOS.items():
-            row[f"{words} / error"] = mean_and_spread(own.get(column, pd.Series()), ".3f")
-        row["accuracy (%)"] = mean_and_spread(100 * own["test_accuracy"], ".1f")
-        rows.append(row)
-    return pd.DataFrame(rows)
+    by = {"task": "data", "learner": "learner", "change": "pool", "num_train": "n"}
+    labels = {name: task.label for name, task in TASKS.items()}
+    named = table.replace({"task": labels, "learner": LEARNERS, "change": CHANGES})
+    columns = {"test_error": "error"} | {n: f"{words} / error" for n, words in _RATIOS.items()}
+    columns["test_accuracy"] = "accuracy"
+    return table_of_means(named, [*by], columns).rename(columns=by)
 
 
 def _exponents(runs: Runs, config: Config) -> pd.DataFrame:
