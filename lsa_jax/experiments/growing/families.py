@@ -79,7 +79,7 @@ def make_families(config: Config, fine: pd.DataFrame, workdir: Path) -> list[Fam
 
 
 def choices(config: Config, family: Family) -> dict[str, int]:
-    """Returns the place of each strategy's operator, where there is one and one alone."""
+    """Returns the place of each strategy's operator; absent without one lowest loss."""
     chosen = {"oracle": int(np.argmin(family.final))}
     for name, losses in (("lag", family.lag), ("lag_0", family.raw[0])):
         if np.count_nonzero(losses == losses.min()) == 1:

@@ -39,14 +39,8 @@ _SHARE_OF_MEMORY = 0.8
 # The hidden tokens of validation text are the same for all seeds.
 _VALIDATION_SEED = 2**31 - 1
 
-
-class Growing:
-    """Streams of a seed's key: the start, layers that a stage adds, hidden tokens of a batch.
-
-    Layers are drawn from `LAYERS` and the number of layers that a stage ends with.
-    """
-
-    INIT, LAYERS, HIDDEN = range(3)
+# Streams of a seed's key: the start, layers that a stage adds, hidden tokens of a batch.
+_INIT, _LAYERS, _HIDDEN = range(3)
 
 
 class GrowingTask(NamedTuple):
@@ -166,7 +160,7 @@ def _validation(config: Config, text: Text, objective: Any) -> TokenBatch:
         )
     rows = np.linspace(0, len(text.validation) - 1, count).round().astype(int)
     windows = jnp.asarray(text.validation[rows].astype(np.int32))
-    batch = objective(_stream(_VALIDATION_SEED, Growing.HIDDEN), windows)
+    batch = objective(_stream(_VALIDATION_SEED, _HIDDEN), windows)
     return jax.tree.map(lambda a: a.reshape(count // size, size, *a.shape[1:]), batch)
 
 
@@ -218,14 +212,14 @@ def choose_remat(config: Config, vocabulary_size: int, objective: Callable) -> b
 
 @functools.lru_cache(maxsize=8)
 def _shared(config: ml_collections.FrozenConfigDict, vocabulary_size: int) -> tuple[Any, ...]:
-    """Returns what all seeds share: network, loss, optimiser, objective, hidden tokens."""
+    """Returns network, loss, optimiser, objective and draw of hidden tokens of all seeds."""
     objective = make_objective(OBJECTIVE[config.model.kind], config.data.length, vocabulary_size)
     remat = choose_remat(config, vocabulary_size, objective)
     model = _model(config, vocabulary_size, remat)
 
     @jax.jit
     def hide(windows: Array, steps: Array, seed: Array) -> TokenBatch:
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, Growing.HIDDEN), steps)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, _HIDDEN), steps)
         return jax.vmap(objective)(keys, windows)
 
     return model, make_loss(model, remat), make_optimizer(config), objective, hide
@@ -254,7 +248,7 @@ def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
     """Returns the shallow network before training."""
 
     def draw() -> NetworkState:
-        params = task.model.init(_stream(task.config.seed, Growing.INIT), num_layers)
+        params = task.model.init(_stream(task.config.seed, _INIT), num_layers)
         return NetworkState(params, task.problem.optimizer.init(params))
 
     return backend.shapes_only(draw)
@@ -262,5 +256,5 @@ def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
 
 def fresh_params(task: GrowingTask, num_layers: int) -> Params:
     """Returns a deeper network as it is initialised: the new layers of random operators."""
-    key = jax.random.fold_in(_stream(task.config.seed, Growing.LAYERS), num_layers)
+    key = jax.random.fold_in(_stream(task.config.seed, _LAYERS), num_layers)
     return backend.shapes_only(lambda: task.model.init(key, num_layers))

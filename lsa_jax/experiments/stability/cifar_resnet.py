@@ -32,7 +32,7 @@ _STATISTICS = "statistics"
 
 @dataclass(frozen=True)
 class GivenBatchNorm(BatchNorm):
-    """Batch normalisation with the flax collection of statistics, where there are some."""
+    """Batch normalisation that uses given statistics, a flax collection, if there are any."""
 
     def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
         """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift, in float32."""

@@ -34,11 +34,8 @@ QUANTITIES = {
 }
 MEASURES = (*QUANTITIES, "train_loss", "test_loss", "train_error", "test_error")
 
-
-class Stability:
-    """Streams of a seed's key: the start, the order of batches, the samples of a pair."""
-
-    START, ORDER, SAMPLES = range(3)
+# Streams of a seed's key: the start, the order of batches, the samples of a pair.
+_START, _ORDER, _SAMPLES = range(3)
 
 
 class ExamplePool(NamedTuple):
@@ -125,7 +122,7 @@ class Pair(NamedTuple):
 
 def start_key(seed: int) -> Key[Array, ""]:
     """Returns the key of the start that all models of a seed share."""
-    return jax.random.fold_in(jax.random.key(seed), Stability.START)
+    return jax.random.fold_in(jax.random.key(seed), _START)
 
 
 def draw_pair(
@@ -139,7 +136,7 @@ def draw_pair(
         InputError: the pool is smaller than m.
     """
     _check_size(m, num_train)
-    key = jax.random.fold_in(jax.random.key(seed), Stability.SAMPLES)
+    key = jax.random.fold_in(jax.random.key(seed), _SAMPLES)
     key = jax.random.fold_in(jax.random.fold_in(key, m), pair)
     of_sample, of_test, of_position = jax.random.split(key, 3)
     sample = jax.random.permutation(of_sample, num_train)[:m]
@@ -168,7 +165,7 @@ def draw_order(
     batches. So all batches are full, and every epoch meets every position once. The first step may
     be traced.
     """
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), Stability.ORDER), m)
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _ORDER), m)
     start, length = first_step * batch_size, num_steps * batch_size
     epoch = start // m
     epochs = epoch + jnp.arange(-(-length // m) + 1)

@@ -27,10 +27,8 @@ class Seed:
     VALUE_NOISE = 1  # the theorems
 
 
-class Lists:
-    """Of the key of the lists."""
-
-    PERMUTATION, LENGTHS, MEMBERS = range(3)
+# Streams of the key of the lists.
+_PERMUTATION, _LENGTHS, _MEMBERS = range(3)
 
 
 class DecisionLists(NamedTuple):
@@ -57,10 +55,10 @@ def cyclic_lists(
 
 def random_lists(key: Key[Array, ""], vocabulary_size: int, list_length: int) -> DecisionLists:
     """Draws pi uniformly, the lists' lengths uniformly from 1 to M and their members uniformly."""
-    pi = jax.random.permutation(jax.random.fold_in(key, Lists.PERMUTATION), vocabulary_size)
+    pi = jax.random.permutation(jax.random.fold_in(key, _PERMUTATION), vocabulary_size)
     shape, tokens = (vocabulary_size,), np.arange(vocabulary_size)
-    lengths = jax.random.randint(jax.random.fold_in(key, Lists.LENGTHS), shape, 1, list_length + 1)
-    keys = jax.random.split(jax.random.fold_in(key, Lists.MEMBERS), vocabulary_size)
+    lengths = jax.random.randint(jax.random.fold_in(key, _LENGTHS), shape, 1, list_length + 1)
+    keys = jax.random.split(jax.random.fold_in(key, _MEMBERS), vocabulary_size)
     members = np.asarray(jax.vmap(lambda k: jax.random.permutation(k, vocabulary_size - 1))(keys))
     # Numbers from a on stand for the tokens after a, so that a itself is left out.
     members = (members + (members >= tokens[:, None]))[:, : list_length - 1]

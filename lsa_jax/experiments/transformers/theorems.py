@@ -80,7 +80,7 @@ def _count_right(params: Params, data: Data) -> Int[Array, ""]:
 
 
 def strict_accuracy(params: Params, data: Data) -> float:
-    """Returns the share of right tokens; a mean of ones may be 1 - 1e-16."""
+    """Returns the exact share of right tokens; a mean of ones may be 1 - 1e-16."""
     return int(_count_right(params, data)) / data["sequences"].size
 
 

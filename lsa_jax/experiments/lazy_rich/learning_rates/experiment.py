@@ -33,7 +33,7 @@ from lsa_jax.sweep.points import Point
 def run(
     group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
-    """Trains a group's points as replicas; a rate may be too large, which is no failure."""
+    """Trains a group's points as replicas; a rate that diverges is a result, no failure."""
     config = group[0].config
     _, outcomes = digits.train(
         group,

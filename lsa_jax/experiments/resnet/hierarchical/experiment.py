@@ -84,7 +84,10 @@ def readout_error(
     test_features: Float[Array, "t m"],
     test_signal: Float[Array, "t k"],
 ) -> Float[Array, ""]:
-    """Returns the error of the first part's best linear read-out on the second, a share."""
+    """Returns the best linear read-out's squared error, over the signal's mean square.
+
+    The read-out has a constant, is fitted on the first examples and tested on the second.
+    """
 
     def with_constant(x: Array) -> Array:
         return jnp.concatenate([x, jnp.ones_like(x[:, :1])], axis=1)
