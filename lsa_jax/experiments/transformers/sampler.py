@@ -30,12 +30,15 @@ class Seed:
 # Streams of the key of the lists.
 _PERMUTATION, _LENGTHS, _MEMBERS = range(3)
 
+Sequences = Int[Array | np.ndarray, "sequences n"]
+Lists = Int[Array | np.ndarray, "L M"]
+
 
 class DecisionLists(NamedTuple):
     """A permutation and one list a token; L tokens, lists of up to M."""
 
     pi: Int[np.ndarray, " L"]  # the label of each token
-    lists: Int[np.ndarray, "L M"]  # row a is L_a, which ends with a, filled up with a
+    lists: Lists  # row a is L_a, which ends with a, filled up with a
 
 
 def cyclic_lists(
@@ -75,7 +78,7 @@ def make_lists(config: Config) -> DecisionLists:
     return random_lists(jax.random.fold_in(jax.random.key(config.seed), Seed.LISTS), *sizes)
 
 
-def list_lengths(lists: Int[np.ndarray, "L M"]) -> Int[np.ndarray, " L"]:
+def list_lengths(lists: Lists) -> Int[np.ndarray, " L"]:
     """Returns the lengths of the lists, without the filling."""
     return np.argmax(lists == np.arange(len(lists))[:, None], axis=1) + 1
 
@@ -99,16 +102,14 @@ def all_sets(vocabulary_size: int, sequence_length: int) -> Int[np.ndarray, "set
 
 def sample_sequences(
     key: Key[Array, ""], num_sequences: int, vocabulary_size: int, sequence_length: int
-) -> Int[Array, "sequences n"]:
+) -> Sequences:
     """Draws independent sequences, uniform over all n-permutations of the vocabulary."""
     # The order of random numbers is a uniform permutation.
     order = jax.random.bits(key, (num_sequences, vocabulary_size))
     return lax.top_k(order, sequence_length)[1]
 
 
-def determining_positions(
-    lists: Int[Array | np.ndarray, "L M"], sequences: Int[Array | np.ndarray, "sequences n"]
-) -> Int[Array, "sequences n"]:
+def determining_positions(lists: Lists, sequences: Sequences) -> Sequences:
     """Returns the position of each token's label-determining token: the first of its list."""
     lists = jnp.asarray(lists)
 
@@ -122,9 +123,7 @@ def determining_positions(
     return jax.vmap(of_one)(jnp.asarray(sequences))
 
 
-def label_sequences(
-    task: DecisionLists, sequences: Int[Array | np.ndarray, "sequences n"]
-) -> Int[Array, "sequences n"]:
+def label_sequences(task: DecisionLists, sequences: Sequences) -> Sequences:
     """Returns pi of every token's label-determining token."""
     sequences = jnp.asarray(sequences)
     positions = determining_positions(task.lists, sequences)
@@ -141,7 +140,7 @@ def presence_probability(
     return math.comb(free, open_places) / math.comb(vocabulary_size, sequence_length)
 
 
-def least_triple_probability(lists: Int[np.ndarray, "L M"], sequence_length: int) -> float:
+def least_triple_probability(lists: Lists, sequence_length: int) -> float:
     """Returns delta of assumption 4.3 for uniform sequences, by counting.
 
     It is the least positive probability, over tokens a, members b of L_a and tokens c that are

@@ -26,6 +26,7 @@ from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 Params = dict[str, Array]
 Row = dict[str, Array]
+Sequences = Int[Array, "sequences n"]
 
 
 class AttentionReplica(NamedTuple):
@@ -34,7 +35,7 @@ class AttentionReplica(NamedTuple):
     start: Params  # W_0 = 0 and V_0
     scale: Float[Array, ""]  # c
     permutation: Float[Array, "L L"]  # P
-    labels: Int[Array, "sequences n"]  # of all sequences
+    labels: Sequences  # of all sequences
 
 
 class AttentionState(NamedTuple):
@@ -45,7 +46,7 @@ class AttentionState(NamedTuple):
 
 
 def make_replica(
-    config: Config, task: sampler.DecisionLists, sequences: Int[Array, "sequences n"]
+    config: Config, task: sampler.DecisionLists, sequences: Sequences
 ) -> AttentionReplica:
     """Returns the arrays of one run, from its settings and lists."""
     key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.VALUES)
@@ -62,7 +63,7 @@ def advance(
     learning_rate: float,
     state: AttentionState,
     replica: AttentionReplica,
-    sequences: Int[Array, "sequences n"],
+    sequences: Sequences,
     num_steps: Int[Array, ""],
 ) -> tuple[AttentionState, Row]:
     """Takes steps of gradient descent on the population loss, then measures the run."""
@@ -91,11 +92,7 @@ def advance(
 
 
 def make_course(
-    config: Config,
-    starts: Any,
-    sequences: Int[Array, "sequences n"],
-    labels: list[Int[Array, "sequences n"]],
-    marks: list[int],
+    config: Config, starts: Any, sequences: Sequences, labels: list[Sequences], marks: list[int]
 ) -> Course | None:
     """Returns measures of how lazy or rich training is, of sequences' last tokens; None for none.
 

@@ -23,8 +23,10 @@ _MEASURED = 16
 # Sequences per gradient; sums over more of them would not fit into memory.
 _PIECE = 500
 
+Matrix = Float[Array | np.ndarray, "L L"]
 
-def label_meetings(task: sampler.DecisionLists, sequence_length: int) -> Float[np.ndarray, "L L"]:
+
+def label_meetings(task: sampler.DecisionLists, sequence_length: int) -> Matrix:
     """Returns how often label l and token k meet: sum over tokens a of Pr(y_a = l, and a, k in s).
 
     Token a has the label pi(a_j) where a and a_j are in the sequence and a_1, ..., a_{j-1} are not.
@@ -43,9 +45,7 @@ def label_meetings(task: sampler.DecisionLists, sequence_length: int) -> Float[n
     return meetings
 
 
-def population_gradient(
-    task: sampler.DecisionLists, sequence_length: int, v: Float[np.ndarray, "L L"]
-) -> Float[np.ndarray, "L L"]:
+def population_gradient(task: sampler.DecisionLists, sequence_length: int, v: Matrix) -> Matrix:
     """Computes the gradient of the population loss in V at W = 0, without listing sequences.
 
     It is E[(sigma_l - share of labels l) 1[k in s]] / n. The labels' part is exact. The softmax
@@ -65,9 +65,9 @@ def sampled_gradient(
     key: Key[Array, ""],
     task: sampler.DecisionLists,
     sequence_length: int,
-    v: Float[Array, "L L"],
+    v: Matrix,
     num_sequences: int,
-) -> tuple[Float[Array, "L L"], Float[Array, ""]]:
+) -> tuple[Matrix, Float[Array, ""]]:
     """Computes the gradient in V at W = 0 over sampled sequences.
 
     Returns:
@@ -86,12 +86,8 @@ def sampled_gradient(
 
 @functools.partial(jax.jit, static_argnames=("sequence_length", "size"))
 def _piece_sums(
-    key: Key[Array, ""],
-    task: sampler.DecisionLists,
-    sequence_length: int,
-    v: Float[Array, "L L"],
-    size: int,
-) -> tuple[Float[Array, "L L"], Float[Array, ""]]:
+    key: Key[Array, ""], task: sampler.DecisionLists, sequence_length: int, v: Matrix, size: int
+) -> tuple[Matrix, Float[Array, ""]]:
     """Sums, over `size` sequences, the gradient and the share of the commonest label."""
     sequences = sampler.sample_sequences(key, size, v.shape[0], sequence_length)
     labels = sampler.label_sequences(task, sequences)
@@ -101,7 +97,7 @@ def _piece_sums(
     return size * gradient, commonest
 
 
-def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[str, float]:
+def picked_up(v: Matrix, pi: Int[np.ndarray, " L"]) -> dict[str, float]:
     """Returns measures of P in V.
 
     `columns_right`: share of columns k whose largest entry is in row pi(k); `correlation` of the
@@ -128,7 +124,7 @@ def start_of(config: Config) -> dict[str, Array]:
 
 def value_after_step(
     config: Config, task: sampler.DecisionLists
-) -> tuple[Float[np.ndarray, "L L"], dict[str, float]]:
+) -> tuple[Matrix, dict[str, float]]:
     """Takes the step of figure 4.1; returns V after it, and metrics of a sampled gradient."""
     key, n, v = jax.random.key(config.seed), config.sequence_length, start_of(config)["v"]
     eta = config.vocabulary_size**2 if config.step_size is None else config.step_size

@@ -171,7 +171,7 @@ def _search(search: Search, config: Config, directory: Path, progress: Progress)
     history = [
         {"epoch": epoch, **found.row(candidate, place), "best": bool(candidate == found.best)}
         for place, epoch in enumerate(found.epochs)
-        for candidate in np.flatnonzero(found.trained >= epoch)
+        for candidate in np.flatnonzero(found.trained >= epoch).tolist()
     ]
     if found.best is None:
         message = f"none of {len(found.trained)} candidates reached epoch {config.epochs}"
