@@ -10,6 +10,7 @@ from lsa_jax.experiments.lazy_rich.learning_rates.experiment import best_rate, b
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 
+KEYS = ("parameterization", "width_factor")
 OCTAVES = np.arange(-10.0, -1.0, 0.5)
 # Slopes of the log loss to the left and right, and how flat its bottom is: of a narrow network and
 # of a wide one.
@@ -148,7 +149,7 @@ def test_parabolas_shift_by_the_mean_of_their_seeds_shifts_with_its_interval(tmp
     )
     assert stays.ours == pytest.approx(0.3, abs=0.02)
     assert (falls.status, stays.status) == ("shown", "shown")
-    found = best_rates(parabolas(bests)).set_index(["parameterization", "width_factor"])
+    found = best_rates(parabolas(bests), KEYS).set_index(["parameterization", "width_factor"])
     expected = np.mean(first), np.std(first, ddof=1) / 2
     assert found.loc[("mup", 2)].tolist() == pytest.approx(expected, abs=0.01)
 
@@ -196,7 +197,7 @@ def test_intervals_cover_the_shift_of_the_best_rate(tmp_path):
         table = sweep(places, lambda at: made[at[0]][at[1]] - 2)  # noqa: B023
         claims = reported(table, tmp_path).claims
         covered += [c.low < true < c.high for c, true in zip(claims, (-2.0, 0.0), strict=True)]
-        found = best_rates(table)
+        found = best_rates(table, KEYS)
         errors.append(found[found["width_factor"] == 16])
     assert 0.84 <= np.mean(covered) <= 1.0
     for _, own in pd.concat(errors).groupby("parameterization"):

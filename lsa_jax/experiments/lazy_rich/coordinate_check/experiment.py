@@ -149,34 +149,21 @@ def _claims_of(rule: str, layers: Sequence[str]) -> list[Claim]:
     def slope_of(layer: str, name: str) -> Statistic:
         return slope(layer, "width_factor", optimizer=rule, parameterization=name)
 
-    control = Claim(
-        item=f"{_ITEM}, standard, {rule}, outputs",
-        statistic=slope_of(layers[-1], "standard"),
-        above=STEEP,
-        conditions=(_WIDTHS,),
-    )
+    where, outputs = f"standard, {rule}, outputs", slope_of(layers[-1], "standard")
+    control = Claim(f"{_ITEM}, {where}", outputs, above=STEEP, conditions=(_WIDTHS,))
     # Where all parameterisations are alike, it is not muP that makes the slope flat.
-    conditions = (_WIDTHS, shown(control, "the standard parameterisation is not flat"))
-    flat = [
-        Claim(
-            item=f"{_ITEM}, muP, {rule}, {name_of(layer)}, within {FLAT:g}",
-            statistic=slope_of(layer, "mup"),
-            paper=0.0,
-            within=FLAT,
-            seed_sd=0.05,
-            conditions=conditions,
+    known = {"conditions": (_WIDTHS, shown(control, "the standard parameterisation is not flat"))}
+    flat = {"paper": 0.0, "within": FLAT, "seed_sd": 0.05, **known}
+    claims = [control]
+    for layer in layers:
+        item = f"{_ITEM}, muP, {rule}, {name_of(layer)}, within {FLAT:g}"
+        claims.append(Claim(item, slope_of(layer, "mup"), **flat))
+    if rule == "sgd":
+        features = mean_of([slope_of(layer, "ntk") for layer in layers[:-1]])
+        claims.append(
+            Claim(f"{_ITEM}, NTK, sgd, mean of features", features, below=-STEEP, **known)
         )
-        for layer in layers
-    ]
-    if rule != "sgd":
-        return [control, *flat]
-    falls = Claim(
-        item=f"{_ITEM}, NTK, sgd, mean of features",
-        statistic=mean_of([slope_of(layer, "ntk") for layer in layers[:-1]]),
-        below=-STEEP,
-        conditions=conditions,
-    )
-    return [control, *flat, falls]
+    return claims
 
 
 # --- report -------------------------------------------------------------------------------------

@@ -149,61 +149,44 @@ def make_claims(config: Config) -> list[Claim]:
 
 def _scale_claims(scales: tuple[float, ...], name: str) -> list[Claim]:
     """Returns claims on a parameterisation: rich at the least scale, lazy at the largest."""
-    low, high = min(scales), max(scales)
-    own, where = (
-        {"dial": "output_scale", "parameterization": name},
-        f"{LABELS[name]} parameterisation",
-    )
+    low, high, where = min(scales), max(scales), f"{LABELS[name]} parameterisation"
+    own = {"dial": "output_scale", "parameterization": name}
     network = {"learner": "network", **own}
     rich, stiff = ({"output_scale": scale, **network} for scale in (low, high))
     lazy = {"output_scale": tuple(scale for scale in scales if scale >= LAZY_FROM), **network}
-    linear = accuracy(learner="linearized", **own)
     learns_rich, learns_stiff = (
         above_chance(f"the network at alpha {at['output_scale']:g}", classes=_CLASSES, **at)
         for at in (rich, stiff)
     )
-    differ = enough("output_scale", 2, "two output scales", **network)
-    beats = Claim(
-        item=f"points of accuracy at alpha {low:g}, network minus its linearisation, {where}",
-        statistic=minus(accuracy(**rich), linear),
-        above=0.0,
-        conditions=(learns_rich, differ),
-        digits=2,
-    )
+    linear = accuracy(learner="linearized", **own)
+    gaps = [minus(accuracy(**at), linear) for at in (rich, stiff)]
+    moved = [value("kernel_distance", **at) for at in (rich, stiff)]
+    more = {"conditions": (learns_rich, enough("output_scale", 2, "two output scales", **network))}
+    gap = "points of accuracy at alpha {:g}, network minus its linearisation, {}"
+    beats = Claim(gap.format(low, where), gaps[0], above=0.0, digits=2, **more)
     # Where both agree at every output scale, agreement is no sign of laziness.
     scale_matters = shown(beats, "the output scale makes a difference")
+    close = {"paper": 0.0, "within": MARGIN, "seed_sd": _POINTS_SD, "digits": 2}
+    close["conditions"] = learns_stiff, scale_matters
+    power = {"paper": -1.0, "within": SLOPE_MARGIN, "seed_sd": _SLOPE_SD}
+    power["conditions"] = scale_matters, enough("output_scale", 3, "three output scales", **lazy)
+    falls = f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up, within "
+    still = {"below": STILL, "conditions": (scale_matters,)}
+    kernel = "distance of the kernel"
     return [
         beats,
+        Claim(gap.format(high, f"within {MARGIN:g}, {where}"), gaps[1], **close),
+        Claim(f"{kernel} from its start at alpha {high:g}, {where}", moved[1], **still),
         Claim(
-            item=f"points of accuracy at alpha {high:g}, network minus its linearisation, "
-            f"within {MARGIN:g}, {where}",
-            statistic=minus(accuracy(**stiff), linear),
-            paper=0.0,
-            within=MARGIN,
-            seed_sd=_POINTS_SD,
-            conditions=(learns_stiff, scale_matters),
-            digits=2,
-        ),
-        Claim(
-            item=f"distance of the kernel from its start at alpha {high:g}, {where}",
-            statistic=value("kernel_distance", **stiff),
-            below=STILL,
-            conditions=(scale_matters,),
-        ),
-        Claim(
-            item=f"distance of the kernel at alpha {low:g} minus that at {high:g}, {where}",
-            statistic=minus(value("kernel_distance", **rich), value("kernel_distance", **stiff)),
+            f"{kernel} at alpha {low:g} minus that at {high:g}, {where}",
+            minus(*moved),
             above=STILL,
-            conditions=(learns_rich, differ),
+            **more,
         ),
         Claim(
-            item=f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up, within "
-            f"{SLOPE_MARGIN:g}, {where}",
-            statistic=slope("weight_movement", "output_scale", **lazy),
-            paper=-1.0,
-            within=SLOPE_MARGIN,
-            seed_sd=_SLOPE_SD,
-            conditions=(scale_matters, enough("output_scale", 3, "three output scales", **lazy)),
+            f"{falls}{SLOPE_MARGIN:g}, {where}",
+            slope("weight_movement", "output_scale", **lazy),
+            **power,
         ),
     ]
 
@@ -213,28 +196,25 @@ def _width_claims(widest: int) -> list[Claim]:
     mup, ntk = (
         {"dial": "width", "learner": "network", "parameterization": name} for name in ("mup", "ntk")
     )
-    at = {"width_factor": widest}
+    at, own = {"width_factor": widest}, {"mup": "muP", "ntk": "the NTK parameterisation"}
+    learn = tuple(
+        above_chance(f"the network in {own[of['parameterization']]}", classes=_CLASSES, **of, **at)
+        for of in (mup, ntk)
+    )
+    everywhere = above_chance("the network at all widths", classes=_CLASSES, **ntk)
     return [
         Claim(
-            item=f"points of accuracy at width factor {widest:g}, muP minus NTK parameterisation",
-            statistic=minus(accuracy(**mup, **at), accuracy(**ntk, **at)),
+            f"points of accuracy at width factor {widest:g}, muP minus NTK parameterisation",
+            minus(accuracy(**mup, **at), accuracy(**ntk, **at)),
             above=0.0,
-            conditions=(
-                above_chance("the network in muP", classes=_CLASSES, **mup, **at),
-                above_chance(
-                    "the network in the NTK parameterisation", classes=_CLASSES, **ntk, **at
-                ),
-            ),
+            conditions=learn,
             digits=2,
         ),
         Claim(
-            item="slope of log kernel distance against log width, NTK parameterisation",
-            statistic=slope("kernel_distance", "width_factor", **ntk),
+            "slope of log kernel distance against log width, NTK parameterisation",
+            slope("kernel_distance", "width_factor", **ntk),
             below=-FALLS,
-            conditions=(
-                above_chance("the network at all widths", classes=_CLASSES, **ntk),
-                enough("width_factor", 3, "three widths", **ntk),
-            ),
+            conditions=(everywhere, enough("width_factor", 3, "three widths", **ntk)),
         ),
     ]
 

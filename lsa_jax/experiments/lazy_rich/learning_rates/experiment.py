@@ -75,23 +75,11 @@ def make_claims(config: Config) -> list[Claim]:
             of_curves("both widths learn", _learns_nothing, *each, **at_both),
         )
 
-    falls = Claim(
-        item=f"{item}, standard",
-        statistic=_shift("standard", widths),
-        below=-STEADY,
-        conditions=conditions("standard"),
-        digits=2,
-    )
-    stays = Claim(
-        item=f"{item}, muP, within {STEADY:g}",
-        statistic=_shift("mup", widths),
-        paper=0.0,
-        within=STEADY,
-        seed_sd=0.5,
-        conditions=(*conditions("mup"), shown(falls, "the standard parameterisation's falls")),
-        digits=2,
-    )
-    return [falls, stays]
+    stated = {"below": -STEADY, "conditions": conditions("standard"), "digits": 2}
+    falls = Claim(f"{item}, standard", _shift("standard", widths), **stated)
+    stated = {"paper": 0.0, "within": STEADY, "seed_sd": 0.5, "digits": 2}
+    stated["conditions"] = *conditions("mup"), shown(falls, "the standard parameterisation's falls")
+    return [falls, Claim(f"{item}, muP, within {STEADY:g}", _shift("mup", widths), **stated)]
 
 
 def _shift(name: str, widths: tuple[int, int]) -> Statistic:
@@ -182,9 +170,7 @@ def best_rate(heights: pd.DataFrame) -> float:
     return float(fine[np.argmin(np.polyval(fitted, fine - middle))])
 
 
-def best_rates(
-    table: pd.DataFrame, keys: Sequence[str] = ("parameterization", "width_factor")
-) -> pd.DataFrame:
+def best_rates(table: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Returns log2 of the best rate, `octaves`, and its `error`, for each value of keys."""
     rows = []
     for key, own in table.groupby([*keys], sort=False):
@@ -196,6 +182,9 @@ def best_rates(
 
 
 # --- report -------------------------------------------------------------------------------------
+
+
+BEST_RATES = "log2 of the rate with the least training loss, ± its standard error"
 
 
 def wide_table(best: pd.DataFrame, index: str, columns: str, name: str) -> pd.DataFrame:
@@ -238,15 +227,9 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     table = runs.finished
     if "train_loss" not in table:
         return Report(notes=["All runs left the finite numbers."])
+    by = "parameterization", "width_factor"
     return Report(
-        tables=[
-            (
-                "log2 of the rate with the least training loss, ± its standard error",
-                wide_table(
-                    best_rates(table), "parameterization", "width_factor", "width factor {:g}"
-                ),
-            )
-        ],
+        tables=[(BEST_RATES, wide_table(best_rates(table, by), *by, "width factor {:g}"))],
         claims=make_claims(config),
         figures={"learning_rates": functools.partial(draw, table)},
         notes=[

@@ -161,20 +161,13 @@ def beta_claims(config: Config) -> list[Claim]:
 def alpha_claims(config: Config) -> list[Claim]:
     """Theorem 1: the error is of order alpha^4."""
     axes, listed = config.sweep, ", ".join(f"{a:g}" for a in sorted(config.sweep.alpha))
-    return [
-        _errors(
-            config,
-            f"error over alpha^4 at the worst of alpha = {listed}, N = {size:,}, m = {width:,}",
-            "all below",
-            ALPHA_CONSTANT,
-            _series(config)[0] | {"num_train": size, "width": width},
-            by=["alpha"],
-            column="error_over_alpha4",
-            paper=f"below {ALPHA_CONSTANT:g}: of order alpha^4 (theorem 1)",
-            primary=True,
-        )
-        for size, width in product(axes.num_train or (config.num_train,), axes.width)
-    ]
+    claims, stated = [], {"by": ["alpha"], "column": "error_over_alpha4", "primary": True}
+    stated["paper"] = f"below {ALPHA_CONSTANT:g}: of order alpha^4 (theorem 1)"
+    for size, width in product(axes.num_train or (config.num_train,), axes.width):
+        item = f"error over alpha^4 at the worst of alpha = {listed}, N = {size:,}, m = {width:,}"
+        runs = _series(config)[0] | {"num_train": size, "width": width}
+        claims.append(_errors(config, item, "all below", ALPHA_CONSTANT, runs, **stated))
+    return claims
 
 
 def epoch_claims(config: Config) -> list[Claim]:

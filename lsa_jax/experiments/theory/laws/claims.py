@@ -45,6 +45,11 @@ BETWEEN = 0.5  # of the kernel's movement until the test loss falls
 EDGE_MARGIN, STEADY_MARGIN = 0.1, 0.1
 EXPONENT_MARGIN = 0.25  # of a ratio of two powers of the step
 FROM = 0.01  # of all steps: from there on powers are fitted
+# Measures at the falls of both losses.
+_AT_FALLS = {
+    "linearization_gap": "part of the change that the linearisation misses",
+    "kernel_distance": "distance of the kernel",
+}
 BELOW_EDGE = 0.75  # times 2 / rate: a sharpness at the start from which one can see it rise
 
 
@@ -134,43 +139,25 @@ def _grokking_claims(config: Config) -> list[Claim]:
     fits = in_all(
         "the training loss falls", lambda rows: rows["train_loss"] < LEVEL, output_scale=lazy
     )
-    return [
-        Claim(
-            "slope of log2 (step of the test loss's fall / that of the training loss's) "
-            f"against log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}",
-            delay_slope(scales),
-            above=0.0,
-            conditions=(enough("output_scale", 4, "four output scales"),),
-        ),
-        Claim(
-            f"test loss at the end at alpha {lazy:g}, which lazy training leaves high",
-            value("test_loss", output_scale=lazy),
-            above=LEVEL,
-            conditions=(fits, falls),
-        ),
-        *(
-            Claim(
-                "share of the kernel's movement until the test loss falls that is after the "
-                f"training loss has fallen, alpha {at['output_scale']:g}",
-                value("kernel_between", **at),
-                above=BETWEEN,
-                conditions=(falls,),
-            )
-            for at in (low, high)
-        ),
-        *(
-            Claim(
-                f"{words} at alpha {scales[-1]:g}, fall of the {name} loss",
-                value(f"{column}_{part}", **high),
-                digits=6,
-            )
-            for column, words in (
-                ("linearization_gap", "part of the change that the linearisation misses"),
-                ("kernel_distance", "distance of the kernel"),
-            )
-            for part, name in (("train", "training"), ("test", "test"))
-        ),
+    four = enough("output_scale", 4, "four output scales")
+    later = "slope of log2 (step of the test loss's fall / that of the training loss's) against "
+    later += f"log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}"
+    stays = f"test loss at the end at alpha {lazy:g}, which lazy training leaves high"
+    at_lazy = value("test_loss", output_scale=lazy)
+    between = "share of the kernel's movement until the test loss falls that is after the training "
+    between += "loss has fallen, alpha {output_scale:g}"
+    claims = [
+        Claim(later, delay_slope(scales), above=0.0, conditions=(four,)),
+        Claim(stays, at_lazy, above=LEVEL, conditions=(fits, falls)),
     ]
+    for at in (low, high):
+        share = value("kernel_between", **at)
+        claims.append(Claim(between.format(**at), share, above=BETWEEN, conditions=(falls,)))
+    for column, words in _AT_FALLS.items():
+        for part, name in (("train", "training"), ("test", "test")):
+            item = f"{words} at alpha {scales[-1]:g}, fall of the {name} loss"
+            claims.append(Claim(item, value(f"{column}_{part}", **high), digits=6))
+    return claims
 
 
 # --- sharpness and scaling ----------------------------------------------------------------------
