@@ -4,26 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_sweeps import maker
+from small_sweeps import SEARCH, maker
 
 from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, tasks
 from lsa_jax.experiments.resnet.shallow import first_features, last_features, shallow
 from lsa_jax.sweep.variants import set_fields
 
-TINY = {
-    "d": 8,
-    "num_train": 20,
-    "num_test": 10,
-    "num_probe": 40,
-    "batch_size": 20,
-    "epochs": 4,
-    "fall_epoch": 2,
-    "eval_every": 2,
-    "watch_every": 2,
-    "width": 6,
-    "sweep.width": (6,),
-    "sweep.seed": (0, 1),
-}
+TINY = SEARCH | {"batch_size": 20, "num_probe": 40, "watch_every": 2, "width": 6}
+TINY["sweep.seed"] = (0, 1)
 make = maker(settings.SETTINGS, TINY)
 
 

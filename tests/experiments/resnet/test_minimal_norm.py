@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from small_sweeps import maker
+from small_sweeps import SEARCH, maker
 
 from lsa_jax.experiments.resnet.minimal_norm import experiment, settings
 from lsa_jax.experiments.resnet.minimal_norm.claims import make_claims
@@ -24,21 +24,10 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 
 UNMET = "condition not met"
-TINY = {
-    "d": 9,
-    "num_train": 50,
-    "num_test": 20,
-    "epochs": 4,
-    "fall_epoch": 2,
-    "eval_every": 2,
-    "init_std": 0.25,
-    "search.learning_rates": (2.0, 1.0),
-    "search.weight_decays": (1e-3, 1e-4, 1e-5),
-    "search.check_epoch": 2,
-    "search.hopeless": 7.0,
-    "sweep.penalty": (),
-    "sweep.width": (400,),
-}
+TINY = SEARCH | {"d": 9, "num_train": 50, "num_test": 20, "batch_size": 50, "init_std": 0.25}
+TINY |= {"search.learning_rates": (2.0, 1.0), "search.weight_decays": (1e-3, 1e-4, 1e-5)}
+TINY |= {"search.check_epoch": 2, "search.hopeless": 7.0, "sweep.penalty": ()}
+TINY["sweep.width"] = (400,)
 make = maker(settings.SETTINGS, TINY)
 
 
