@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from small_sweeps import GROWING, SEARCH
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment as filter_clouds
@@ -20,40 +21,7 @@ UNTRAINED = {"feature_learning/fixed_features", "lsa/image_examples", "lsa/lemma
 OWN_NUMBERS = {"lazy_rich/collection", "theory/learning_curves", "theory/laws"}
 
 DIGITS = {"data.num_train": 20, "data.num_test": 10, "model.name": "mlp", "model.widths": (4,)}
-SEARCH = {
-    "d": 8,
-    "num_train": 20,
-    "num_test": 10,
-    "batch_size": 10,
-    "epochs": 4,
-    "fall_epoch": 2,
-    "eval_every": 2,
-    "sweep.width": (6,),
-    "sweep.seed": (0,),
-}
-GROWING = {
-    "data.sources": ("a.txt",),
-    "data.length": 8,
-    "data.validation_windows": 8,
-    "model.width": 4,
-    "model.heads": 2,
-    "model.hidden": 4,
-    "optimizer.learning_rate": 1e-2,
-    "batch_size": 8,
-    "layers": 2,
-    "added": 1,
-    "base_steps": 2,
-    "grow_steps": 4,
-    "dense_steps": 4,
-    "lag_steps": 2,
-    "stage_steps": (2, 4),
-    "checkpoint_every": 2,
-    "max_replicas": 1,
-    "sweep.kind": ("decoder",),
-    "sweep.index": (0,),
-    "sweep.block_size": (1,),
-    "sweep.source": ("copy",),
-}
+ONE_WAY = {"sweep.index": (0,), "stage_steps": (2, 4)}
 
 # By experiment: a few small runs, what is measured of them, and a number that their courses have.
 RUNS = {
@@ -189,13 +157,15 @@ def text(tmp_path):
 
 def test_measures_of_grown_networks_are_counted_from_growing(text):
     given = (("weight_movement",), "weight_movement/layers", text / "runs", text)
-    (course,) = check("growing", GROWING, *given, compared=False)  # which stages are, below
+    (course,) = check(
+        "growing", GROWING | ONE_WAY, *given, compared=False
+    )  # which stages are, below
     assert len(course) == 3 and course[0] == 0 < course[1] < course[2]
 
 
 @pytest.mark.slow
 def test_measures_of_stages_are_counted_from_the_start_of_each(text):
-    fields = GROWING | {"question": "stacking", "sweep.strategy": ("last",)}
+    fields = GROWING | ONE_WAY | {"question": "stacking", "sweep.strategy": ("last",)}
     given = (("weight_movement",), "weight_movement/layers", text / "runs", text)
     (course,) = check("growing", fields, *given)
     assert [value == 0 for value in course] == [True, False, True, False, False]

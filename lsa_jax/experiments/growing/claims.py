@@ -7,7 +7,6 @@ operators, which the seeds share: their error stands in for that of test example
 import itertools
 from typing import Any
 
-import ml_collections
 import numpy as np
 import pandas as pd
 
@@ -25,7 +24,7 @@ from lsa_jax.reporting.claims import Claim, Condition, decide, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import SCALES, Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, value
-from lsa_jax.sweep.fields import product
+from lsa_jax.sweep.fields import Config, product
 
 # A mean rank correlation below the first is uninformative, above the second predictive.
 UNINFORMATIVE, PREDICTIVE = 0.3, 0.7
@@ -38,7 +37,6 @@ FEWEST_OPERATORS = 4
 # The learning rate of the thesis' runs.
 SCHEDULES = {"encoder": "constant", "decoder": "cosine"}
 _ON_GROWING = "Spearman of the loss on growing with the final one"
-Config = ml_collections.ConfigDict
 
 
 def strategies(config: Config) -> dict[str, str]:

@@ -1,9 +1,8 @@
 """Downstream tasks of grown decoders: questions answered after one example, passages completed.
 
 A task is a file NAME.jsonl below --data_dir, an item a line: {"prompt": "...", "answers": ["..."]}.
-The first item with its first answer stands before the prompt of every other one: one shot. The task
-`last_word` needs no file: it has held-out windows of the text without their last word, and no shot.
-Completions take the most likely token each time.
+The first item with its first answer stands before the prompt of every other one. The task
+`last_word` has held-out windows of the text without their last word instead, and no first item.
 
 Source: Karp (thesis, 2024), appendix C.2 and table C.1.
 """
@@ -100,14 +99,9 @@ def read_tasks(
 ) -> tuple[Task, ...]:
     """Reads tasks and cuts them into tokens, prompts from the left where they are too long.
 
-    Args:
-        names: NAME of a file whose answers are a completion's first line, NAME:word where they are
-            its first word, or `last_word`.
-        data_dir: folder of the files.
-        tokenizer: of the networks' text, whose windows are `held_out`; inputs have their length.
-        held_out: windows of that text.
-        examples: items of a task at most, the first ones.
-        answer_tokens: room for a completion.
+    A name is NAME of a file whose answers are a completion's first line, NAME:word where they are
+    its first word, or `last_word`. Inputs are as long as `held_out`, windows of the networks' own
+    text; a task has the first `examples` items at most, and room for `answer_tokens`.
 
     Raises:
         MissingDataError: a file is missing.

@@ -3,10 +3,7 @@
 Karp (thesis, 2024), chapter 5: a shallow network is trained once a seed; every growth operator then
 makes a deeper one of it, and all of these are trained on the same text in the same order. Or it
 grows in stages, always by a copy of its last block or by the choice of LAG@k (section 5.4.2 and
-appendix C.1.3).
-
-Runs keep their answers to downstream items. They keep no validation losses by window: the final
-loss is a mean over windows and steps, taken inside of the training program.
+appendix C.1.3). Runs keep their answers to downstream items.
 """
 
 from collections.abc import Callable
@@ -16,7 +13,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -34,13 +30,13 @@ from lsa_jax.experiments.growing.tasks import (
 )
 from lsa_jax.parallel import layout_of
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_course, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Measuring
 from lsa_jax.training.growth import Operator, grow_all, grow_and_select, search_space, stack_last
 from lsa_jax.training.steps import NetworkState, Trained, train_parts, train_steps
 
-_Progress = Callable[[float], None]
 _Rows = list[dict[str, Any]]
 
 
@@ -72,7 +68,7 @@ def _train(
     return found._replace(states=one, losses=found.losses[:, 0])
 
 
-def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evaluations"]:
+def measured_steps(config: Config) -> Int[np.ndarray, " evaluations"]:
     """Returns after how many steps of growing the loss is measured.
 
     Densely first and in the window by which LAG decides, now and then later, and after the last.
@@ -91,7 +87,7 @@ def _rows(steps: np.ndarray, losses: np.ndarray, **columns: int) -> _Rows:
 
 
 def _outcome(
-    config: ml_collections.ConfigDict,
+    config: Config,
     base_loss: float,
     steps: Int[np.ndarray, " evaluations"],
     losses: Float[np.ndarray, " evaluations"],
@@ -125,7 +121,7 @@ def _with_answers(
 
 
 def _run_operators(
-    group: list[Point], material: Material, directory: Path, progress: _Progress
+    group: list[Point], material: Material, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains the shallow network, grows it in every way and trains the grown networks."""
     config = group[0].config
@@ -173,7 +169,7 @@ def _run_operators(
     return with_test(outcomes, [task.tokens for task in material.downstream])
 
 
-def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Operator]:
+def stage_operators(config: Config, stage: int) -> list[Operator]:
     """Returns the operators among which adaptive stacking chooses in a later stage, from 1 on."""
     layers = config.layers + (stage - 1) * config.added
     indices = tuple(range(0, layers - config.added + 1, config.index_strides[stage - 1]))
@@ -220,10 +216,7 @@ def _train_stage(
 
 
 def _stack(
-    task: GrowingTask,
-    first: tuple[Trained, _Rows, _Rows],
-    directory: Path,
-    progress: _Progress,
+    task: GrowingTask, first: tuple[Trained, _Rows, _Rows], directory: Path, progress: Progress
 ) -> Outcome:
     """Goes through all stages after the first one."""
     (done, history, measured), chosen, extra, config = first, [], 0, task.config
@@ -249,7 +242,7 @@ def _stack(
 
 
 def _run_stacking(
-    group: list[Point], material: Material, directory: Path, progress: _Progress
+    group: list[Point], material: Material, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains the first stage once and goes on from it by each point's strategy."""
     task = make_task(group[0].config, material.text)
@@ -267,7 +260,7 @@ def _run_stacking(
 
 
 def run(
-    group: list[Point], data: dict[str, Material], directory: Path, progress: _Progress
+    group: list[Point], data: dict[str, Material], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Answers the group's question; checkpoints lie in the group's scratch folder."""
     config = group[0].config

@@ -9,7 +9,6 @@ Source: Karp (thesis, 2024), section 5.3.3 and equations 5.1 and 5.2.
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ml_collections
 import numpy as np
 import pandas as pd
 import scipy.optimize
@@ -18,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.samples import TAIL
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training.growth import Operator, stack_last
 
 Losses = Float[np.ndarray, "steps operators"]
@@ -55,9 +55,7 @@ class Family(NamedTuple):
         return self.results[FAMILY].iloc[0].to_dict()
 
 
-def make_families(
-    config: ml_collections.ConfigDict, fine: pd.DataFrame, workdir: Path
-) -> list[Family]:
+def make_families(config: Config, fine: pd.DataFrame, workdir: Path) -> list[Family]:
     """Returns the families of three or more points without a failed one."""
     families = []
     for _, rows in fine.groupby(FAMILY, sort=False):
@@ -80,11 +78,8 @@ def make_families(
     return families
 
 
-def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]:
-    """Returns the place of the operator that each strategy takes.
-
-    A strategy is absent where its operator is, or where several operators have the lowest loss.
-    """
+def choices(config: Config, family: Family) -> dict[str, int]:
+    """Returns the place of each strategy's operator; absent without one lowest loss."""
     chosen = {"oracle": int(np.argmin(family.final))}
     for name, losses in (("lag", family.lag), ("lag_0", family.raw[0])):
         if np.count_nonzero(losses == losses.min()) == 1:
@@ -96,7 +91,7 @@ def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]
     return chosen
 
 
-def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
+def describe(config: Config, family: Family) -> dict[str, Any]:
     """Returns the numbers of one family; NaN where they are not defined."""
     inside, chosen = family.steps <= config.dense_steps, choices(config, family)
     split = phase_transition(self_correlation(family.smoothed[inside]))
@@ -116,7 +111,7 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
     return numbers | {"picks_random_top": random_top} | _early_correlations(config, family)
 
 
-def strategy_costs(config: ml_collections.ConfigDict, family: Family) -> pd.DataFrame:
+def strategy_costs(config: Config, family: Family) -> pd.DataFrame:
     """Returns a row a strategy: the results of its operator, and regrets (5.1 and 5.2)."""
     chosen = choices(config, family)
     kept = family.results.filter(regex=f"^({DOWNSTREAM}|{NUM_ITEMS})")
@@ -129,7 +124,7 @@ def strategy_costs(config: ml_collections.ConfigDict, family: Family) -> pd.Data
     return table.iloc[list(chosen.values())].assign(strategy=list(chosen))
 
 
-def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> dict[str, float]:
+def _early_correlations(config: Config, family: Family) -> dict[str, float]:
     """Returns Spearman's correlation after each of the thesis' numbers of steps.
 
     The loss is averaged as for LAG@k; NaN where it was not measured then, or is part of the final
@@ -197,10 +192,7 @@ def recall(losses: Losses, final: Final, k: int) -> Bool[np.ndarray, " steps"]:
 
 
 def relative_regret(final: Final) -> Final:
-    """Returns each operator's regret over that of the worst (equation 5.2); NaN if all are equal.
-
-    The regret is the final loss less the lowest one (equation 5.1).
-    """
+    """Returns regrets (5.1) over that of the worst (5.2); NaN if all are equal."""
     span = np.ptp(final)
     return (final - final.min()) / span if span else np.full(len(final), np.nan)
 
@@ -210,12 +202,9 @@ def spread_over_noise(
 ) -> tuple[float, float, float]:
     """Returns the spread of operators' final losses over the noise of one seed, and its interval.
 
-    A final loss is taken as the operator's own plus the seed's own plus normal noise. The ratio of
-    the mean squares of operators and of the residuals then has a noncentral F distribution, whose
-    noncentrality gives the interval exactly. All three are not-a-number for fewer than two seeds
-    or operators, or without noise.
-
-    Source: Fleishman (1980), confidence intervals for effects of fixed factors.
+    A final loss is taken as the operator's own plus the seed's own plus normal noise: the
+    noncentral F distribution of the ratio of mean squares gives the interval exactly (Fleishman,
+    1980). All three are not-a-number for fewer than two seeds or operators, or without noise.
     """
     nothing, (seeds, operators) = (np.nan, np.nan, np.nan), final.shape
     if min(seeds, operators) < 2:
@@ -267,11 +256,9 @@ class Transition(NamedTuple):
 def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transition | None:
     """Finds the step that splits a self-correlation best into two phases.
 
-    The entries above the diagonal are taken as constant within the early phase, within the late
-    one, and between them; the split is that of least squares. None where there are fewer than three
-    steps, or where an entry is missing.
-
-    Source: ours; the thesis reads it off the picture.
+    Entries above the diagonal are taken as constant within the early phase, within the late one,
+    and between them; the split is that of least squares. None where there are fewer than three
+    steps, or an entry is missing. Ours; the thesis reads it off the picture.
     """
     count = len(correlation)
     if count < 3 or not np.isfinite(correlation).all():

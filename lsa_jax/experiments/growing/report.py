@@ -142,9 +142,8 @@ def _stacking_report(config: Config, runs: Runs, workdir: Path) -> Report:
 def strategy_table(config: Config, costs: pd.DataFrame) -> pd.DataFrame:
     """Returns losses and regrets of each strategy: tables 5.1 and 5.2, and C.1 in percent."""
     names = strategies(config)
-    tasks = [
-        n.removeprefix(families.DOWNSTREAM) for n in costs if n.startswith(families.DOWNSTREAM)
-    ]
+    prefix = families.DOWNSTREAM
+    tasks = [name.removeprefix(prefix) for name in costs if name.startswith(prefix)]
     percent = {f"{task} %": 100 * costs[f"{families.DOWNSTREAM}{task}"] for task in tasks}
     columns = _REGRETS | {name: name for name in percent}
     table = table_of_means(costs.assign(**percent), [*SETTING, "strategy"], columns)
@@ -186,13 +185,9 @@ def _draw_panels(config: Config, seeds: list[families.Family]) -> Any:
     recalls.set(title="recall@k, share of seeds", ylim=(-0.05, 1.05))
     recalls.legend(frameon=False)
     of_best = [families.relative_regret(final)[rows.argmin(axis=1)] for rows, final in losses]
+    correlations = [families.rank_correlations(*pair) for pair in losses]
     for axis, title, curves, least in (
-        (
-            spearman,
-            "Spearman with the final loss",
-            [families.rank_correlations(*p) for p in losses],
-            -1,
-        ),
+        (spearman, "Spearman with the final loss", correlations, -1),
         (regrets, "relative regret", of_best, 0),
     ):
         at = pd.Series(np.tile(steps, len(seeds)))

@@ -6,11 +6,17 @@ of size.
 
 import math
 
-import ml_collections
-
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.reporting.courses import OF_WEIGHTS
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product_of
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product_of,
+)
 
 _KIND, _SCHEDULE = one_of("encoder", "decoder"), one_of("constant", "cosine")
 _SEED, _INDEX, _BLOCK, _SOURCE = integer(0), integer(0), integer(1), one_of("copy", "random")
@@ -100,23 +106,17 @@ FIELDS: dict[str, Field] = {
 
 # Swept settings of each question, by field of the point; the axes have the last part's name.
 AXES: dict[str, tuple[str, ...]] = {
-    "operators": (
-        *("model.kind", "optimizer.schedule", "seed"),
-        *("index", "block_size", "source"),
-    ),
+    "operators": ("model.kind", "optimizer.schedule", "seed", "index", "block_size", "source"),
     "stacking": ("model.kind", "optimizer.schedule", "seed", "strategy"),
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: network x schedule x seed x operator or strategy.
-
-    The points of a network, schedule and seed follow each other.
-    """
+def sweep(config: Config) -> list[dict[str, object]]:
+    """Returns the points: network x schedule x seed x operator or strategy."""
     return product_of(*AXES[config.question])(config)
 
 
-def total_steps(config: ml_collections.ConfigDict) -> int:
+def total_steps(config: Config) -> int:
     """Returns the steps from the first of the shallow network to the last of the deepest."""
     if config.question == "stacking":
         return sum(config.stage_steps)

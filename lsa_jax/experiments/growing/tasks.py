@@ -26,6 +26,7 @@ from lsa_jax.experiments.growing.objectives import TokenBatch, make_objective, n
 from lsa_jax.experiments.growing.settings import total_steps
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Params, Sizes, Transformer
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.steps import NetworkState, Placement, Problem
 
@@ -38,20 +39,14 @@ _SHARE_OF_MEMORY = 0.8
 # The hidden tokens of validation text are the same for all seeds.
 _VALIDATION_SEED = 2**31 - 1
 
-
-class Growing:
-    """Streams of a seed's key: the start, layers that a stage adds, hidden tokens of a batch.
-
-    Layers are drawn from `LAYERS` and the number of layers that a stage ends with.
-    """
-
-    INIT, LAYERS, HIDDEN = range(3)
+# Streams of a seed's key: the start, layers that a stage adds, hidden tokens of a batch.
+_INIT, _LAYERS, _HIDDEN = range(3)
 
 
 class GrowingTask(NamedTuple):
     """One seed's training, before any of it is done."""
 
-    config: ml_collections.ConfigDict
+    config: Config
     model: Transformer  # the network, of any depth
     problem: Problem  # loss, optimiser and batches
     placement: Placement  # of grown networks
@@ -72,7 +67,7 @@ def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
     }
 
 
-def _material(config: ml_collections.ConfigDict, kind: str, data_dir: Path | None) -> Material:
+def _material(config: Config, kind: str, data_dir: Path | None) -> Material:
     asked, sentinels = config.downstream, num_sentinels(OBJECTIVE[kind], config.data.length)
     text = texts.load(config.data, data_dir, VOCABULARY[kind], sentinels)
     if not asked.tasks or backend.dry_run() is not None:
@@ -81,7 +76,7 @@ def _material(config: ml_collections.ConfigDict, kind: str, data_dir: Path | Non
     return Material(text, read_tasks(asked.tasks, data_dir, text.tokenizer, windows, *sizes))
 
 
-def make_schedule(config: ml_collections.ConfigDict) -> optax.Schedule:
+def make_schedule(config: Config) -> optax.Schedule:
     """Returns the learning rate of each step: a linear rise, then constant or a cosine's half.
 
     A cosine starts `peak_factor` times higher and ends at `end_factor` of that with the last step
@@ -107,7 +102,7 @@ def _is_decayed(params: Params) -> Any:
     )
 
 
-def make_optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+def make_optimizer(config: Config) -> optax.GradientTransformation:
     """Returns AdamW (Devlin et al., 2018: clipped, decoupled decay) or Adafactor (as in T5).
 
     Adafactor scales a step by a parameter's size, that of all layers together, and its factored
@@ -151,7 +146,7 @@ def _stream(seed: Any, stream: int) -> Array:
     return jax.random.fold_in(jax.random.key(seed), stream)
 
 
-def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -> TokenBatch:
+def _validation(config: Config, text: Text, objective: Any) -> TokenBatch:
     """Returns evenly spaced validation windows as batches [parts, batch, ...].
 
     Raises:
@@ -165,19 +160,17 @@ def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -
         )
     rows = np.linspace(0, len(text.validation) - 1, count).round().astype(int)
     windows = jnp.asarray(text.validation[rows].astype(np.int32))
-    batch = objective(_stream(_VALIDATION_SEED, Growing.HIDDEN), windows)
+    batch = objective(_stream(_VALIDATION_SEED, _HIDDEN), windows)
     return jax.tree.map(lambda a: a.reshape(count // size, size, *a.shape[1:]), batch)
 
 
-def _model(config: ml_collections.ConfigDict, vocabulary_size: int, remat: bool) -> Transformer:
+def _model(config: Config, vocabulary_size: int, remat: bool) -> Transformer:
     given = {name: v for name, v in config.model.items() if name not in ("kind", "remat")}
     sizes = Sizes(vocabulary_size, config.data.length, **given, remat=remat)
     return TRANSFORMERS[config.model.kind](sizes)
 
 
-def training_bytes(
-    config: ml_collections.ConfigDict, vocabulary_size: int, objective: Callable, remat: bool
-) -> int:
+def training_bytes(config: Config, vocabulary_size: int, objective: Callable, remat: bool) -> int:
     """Returns the bytes of training on a device: networks, and values kept for gradients."""
     count = backend.device_count()
     split = config.layout == "batch"
@@ -195,9 +188,7 @@ def training_bytes(
     return math.ceil(networks / count) * (held + kept)
 
 
-def choose_remat(
-    config: ml_collections.ConfigDict, vocabulary_size: int, objective: Callable
-) -> bool:
+def choose_remat(config: Config, vocabulary_size: int, objective: Callable) -> bool:
     """Returns whether to compute layers twice: as configured, or where memory is too small else.
 
     Raises:
@@ -221,23 +212,20 @@ def choose_remat(
 
 @functools.lru_cache(maxsize=8)
 def _shared(config: ml_collections.FrozenConfigDict, vocabulary_size: int) -> tuple[Any, ...]:
-    """Returns network, loss, optimiser, objective and the compiled draw of hidden tokens.
-
-    All seeds have the same, so that they share compiled programs.
-    """
+    """Returns network, loss, optimiser, objective and draw of hidden tokens of all seeds."""
     objective = make_objective(OBJECTIVE[config.model.kind], config.data.length, vocabulary_size)
     remat = choose_remat(config, vocabulary_size, objective)
     model = _model(config, vocabulary_size, remat)
 
     @jax.jit
     def hide(windows: Array, steps: Array, seed: Array) -> TokenBatch:
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, Growing.HIDDEN), steps)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, _HIDDEN), steps)
         return jax.vmap(objective)(keys, windows)
 
     return model, make_loss(model, remat), make_optimizer(config), objective, hide
 
 
-def make_task(config: ml_collections.ConfigDict, text: Text) -> GrowingTask:
+def make_task(config: Config, text: Text) -> GrowingTask:
     """Returns a point's training."""
     without_seed = ml_collections.FrozenConfigDict(config.to_dict() | {"seed": 0})
     model, loss, optimizer, objective, hide = _shared(without_seed, text.vocabulary_size)
@@ -260,7 +248,7 @@ def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
     """Returns the shallow network before training."""
 
     def draw() -> NetworkState:
-        params = task.model.init(_stream(task.config.seed, Growing.INIT), num_layers)
+        params = task.model.init(_stream(task.config.seed, _INIT), num_layers)
         return NetworkState(params, task.problem.optimizer.init(params))
 
     return backend.shapes_only(draw)
@@ -268,5 +256,5 @@ def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
 
 def fresh_params(task: GrowingTask, num_layers: int) -> Params:
     """Returns a deeper network as it is initialised: the new layers of random operators."""
-    key = jax.random.fold_in(_stream(task.config.seed, Growing.LAYERS), num_layers)
+    key = jax.random.fold_in(_stream(task.config.seed, _LAYERS), num_layers)
     return backend.shapes_only(lambda: task.model.init(key, num_layers))

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import ml_collections
 import numpy as np
 from jaxtyping import Integer
 
 from lsa_jax.data import stand_ins
 from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.experiments.growing.objectives import SEPARATOR, SPECIAL_TOKENS
+from lsa_jax.sweep.fields import Config
 
 if TYPE_CHECKING:
     import tokenizers
@@ -206,26 +206,18 @@ def encode(
 def split_windows(
     tokens: Integer[np.ndarray, " tokens"], length: int, every: int
 ) -> tuple[Integer[np.ndarray, "train n"], Integer[np.ndarray, "held_out n"]]:
-    """Cuts a stream of tokens into whole windows, for training and for validation.
-
-    Of every `every` runs of 16 neighbours the last goes to validation.
-    """
+    """Cuts a stream into windows, holding out the last of `every` runs of 16."""
     count = len(tokens) // length
     windows = tokens[: count * length].reshape(count, length)
     is_held = np.arange(len(windows)) // _RUN % every == every - 1
     return windows[~is_held], windows[is_held]
 
 
-def load(
-    data: ml_collections.ConfigDict, data_dir: Path | None, vocabulary: str, num_sentinels: int = 0
-) -> Text:
+def load(data: Config, data_dir: Path | None, vocabulary: str, num_sentinels: int = 0) -> Text:
     """Reads sources, trains a vocabulary on all of them and packs them into windows.
 
-    Args:
-        data: the section "data" of a configuration.
-        data_dir: folder of the sources.
-        vocabulary: "wordpiece" or "bytes".
-        num_sentinels: tokens of the vocabulary that are for span corruption.
+    `data` is the section of a configuration, `vocabulary` "wordpiece" or "bytes"; `num_sentinels`
+    of its tokens are for span corruption.
 
     Raises:
         InputError: a source is missing, or too short for a window to train on and one to hold out.

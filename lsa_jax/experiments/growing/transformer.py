@@ -16,6 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 Params = dict[str, Any]
+Vectors = Float[Array, "b n d"]
 
 _LAYER_NORM_EPSILON = 1e-12  # BERT's
 _RMS_NORM_EPSILON = 1e-6
@@ -31,11 +32,9 @@ class Sizes(NamedTuple):
     heads: int  # attention heads; each has width / heads entries
     hidden: int  # width inside the feed-forward part
     init_std: float = 0.02  # standard deviation of all weights at initialisation
-    dtype: str = (
-        "float32"  # or "bfloat16", of the layers; parameters, norms and outputs are float32
-    )
-    # whether a layer's inner values are computed again for the gradient; the loss should
-    # treat logits likewise
+    # or "bfloat16", of the layers; parameters, norms and outputs are float32
+    dtype: str = "float32"
+    # whether layers (and, in the loss, logits) are computed again for the gradient
     remat: bool = False
 
 
@@ -77,9 +76,7 @@ def _init_layers(
     return layers | {f"norm{i}_scale": jnp.ones((num_layers, sizes.width)) for i in (1, 2)}
 
 
-def _layer_norm(
-    x: Float[Array, "b n d"], scale: Float[Array, " d"], bias: Float[Array, " d"]
-) -> Float[Array, "b n d"]:
+def _layer_norm(x: Vectors, scale: Float[Array, " d"], bias: Float[Array, " d"]) -> Vectors:
     wide = x.astype(jnp.float32)
     mean = jnp.mean(wide, axis=-1, keepdims=True)
     variance = jnp.var(wide, axis=-1, keepdims=True)
@@ -87,7 +84,7 @@ def _layer_norm(
     return (unit * scale[None, None] + bias[None, None]).astype(x.dtype)
 
 
-def _rms_norm(x: Float[Array, "b n d"], scale: Float[Array, " d"]) -> Float[Array, "b n d"]:
+def _rms_norm(x: Vectors, scale: Float[Array, " d"]) -> Vectors:
     wide = x.astype(jnp.float32)
     square = jnp.mean(jnp.square(wide), axis=-1, keepdims=True)
     return (wide * lax.rsqrt(square + _RMS_NORM_EPSILON) * scale[None, None]).astype(x.dtype)
@@ -117,9 +114,7 @@ def prefix_mask(prefix: Int[Array, " b"], length: int) -> Array:
     return (causal | (inside[:, :, None] & inside[:, None, :]))[:, None]
 
 
-def _attend(
-    x: Float[Array, "b n d"], layer: Params, sizes: Sizes, mask: Array | None
-) -> Float[Array, "b n d"]:
+def _attend(x: Vectors, layer: Params, sizes: Sizes, mask: Array | None) -> Vectors:
     """Returns attention's output before the last projection; rotary where there is a mask."""
     b, n, d = x.shape
     qkv = jnp.einsum("bnd,de->bne", x, layer["qkv"].astype(x.dtype))
@@ -132,7 +127,7 @@ def _attend(
     return jax.nn.dot_product_attention(query, key, value, mask=mask).reshape(b, n, d)
 
 
-def _project(x: Float[Array, "b n d"], layer: Params, name: str) -> Float[Array, "b n e"]:
+def _project(x: Vectors, layer: Params, name: str) -> Float[Array, "b n e"]:
     out = jnp.einsum("bnd,de->bne", x, layer[name].astype(x.dtype))
     if f"{name}_bias" in layer:
         out += layer[f"{name}_bias"].astype(x.dtype)[None, None]
@@ -140,13 +135,13 @@ def _project(x: Float[Array, "b n d"], layer: Params, name: str) -> Float[Array,
 
 
 def _run_layers(
-    block: Callable[[Array, Params], Array], x: Float[Array, "b n d"], layers: Params, sizes: Sizes
-) -> Float[Array, "b n d"]:
+    block: Callable[[Array, Params], Array], x: Vectors, layers: Params, sizes: Sizes
+) -> Vectors:
     block = jax.checkpoint(block) if sizes.remat else block
     return lax.scan(lambda x, layer: (block(x, layer), None), x.astype(sizes.dtype), layers)[0]
 
 
-def _at(x: Float[Array, "b n d"], positions: Int[Array, "b p"]) -> Float[Array, "b p d"]:
+def _at(x: Vectors, positions: Int[Array, "b p"]) -> Float[Array, "b p d"]:
     return jnp.take_along_axis(x, positions[:, :, None], axis=1)
 
 
@@ -157,10 +152,7 @@ def _tied_logits(x: Float[Array, "b p d"], embedding: Float[Array, "v d"]) -> Fl
 
 
 def encoder(sizes: Sizes) -> Transformer:
-    """Returns BERT's encoder with its masked-token output; it ignores `prefix`.
-
-    Source: Devlin et al. (2018); without segments, next-sentence prediction and dropout.
-    """
+    """Returns BERT's encoder (Devlin et al., 2018), without segments and dropout."""
     d, f, std = sizes.width, sizes.hidden, sizes.init_std
 
     def init(key: Key[Array, ""], num_layers: int) -> Params:

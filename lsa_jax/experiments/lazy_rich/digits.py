@@ -1,9 +1,8 @@
 """Digits in a corner of a noisy background, their network and its training."""
 
 import functools
-import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,92 +11,55 @@ import optax
 from jaxtyping import Array
 
 from lsa_jax import models, training
-from lsa_jax.data import backgrounds, images, tasks
-from lsa_jax.data.backgrounds import Composition
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.data.resizing import resize
+from lsa_jax.experiments.lsa.noise_curves import tasks
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, Split, input_shape
 from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome, Progress, with_last_measures, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.programs import init_key, split
 
-TRAIN, TEST = 0, 1
 NUM_CLASSES = 10
-# Streams of a seed's key: the network and its training, the data.
-_RUN, _DATA = range(2)
+_RUN = 0  # stream of a seed's key: the network and its training
 
 
-class DigitsTask(NamedTuple):
-    """Both splits without backgrounds: images [n, a, a, c] and one-hot targets."""
-
-    train: Dataset
-    test: Dataset
-
-
-def _key(config: Config) -> str:
-    return json.dumps(config.data.to_dict(), sort_keys=True)
+def _on_backgrounds(config: Config) -> Point:
+    """Returns a point's data as those of noise curves, which read and compose images."""
+    own = {f"data.{name}": value for name, value in config.data.items() if name != "noise"}
+    own |= {"data.placement": "random_corner", "noise": config.data.noise, "seed": config.seed}
+    return Point("", {}, set_fields(SETTINGS.default_config(), own))
 
 
-def _read(config: Config, data_dir: Path | None) -> DigitsTask:
-    data = config.data
-    _place(config)  # refuses an image that does not fit, before training
-    sizes = {"num_train": data.num_train, "num_test": data.num_test}
-    view = tasks.task_view(images.load(data.dataset, data_dir), "all", **sizes)
-
-    def prepared(dataset: Dataset, copies: int) -> Dataset:
-        small = resize(dataset.inputs, data.image_size)
-        return Dataset(jnp.tile(small, (copies, 1, 1, 1)), jnp.tile(dataset.targets, (copies, 1)))
-
-    return DigitsTask(prepared(view.train, 1), prepared(view.test, data.test_copies))
-
-
-def load(points: list[Point], data_dir: Path | None) -> dict[str, DigitsTask]:
+def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
     """Reads the images that the points need, once for each way of preparing them."""
-    configs = {_key(point.config): point.config for point in points}
-    return {key: _read(config, data_dir) for key, config in configs.items()}
+    return tasks.load([_on_backgrounds(point.config) for point in points], data_dir)
 
 
-def task_of(point: Point, data: dict[str, DigitsTask]) -> DigitsTask:
+def task_of(point: Point, data: dict[str, ImageTask]) -> ImageTask:
     """Returns the images of a point from those of `load`."""
-    return data[_key(point.config)]
+    return jax.tree.map(jnp.asarray, tasks.task_of(_on_backgrounds(point.config), data))
 
 
 def data_key(config: Config) -> Array:
     """Returns the key that draws places and backgrounds of a point's seed."""
-    return jax.random.fold_in(jax.random.key(config.seed), _DATA)
+    return tasks.replica_of(_on_backgrounds(config))["data_key"]
 
 
-def _place(config: Config) -> Composition:
-    data = config.data
-    return Composition(data.image_size, data.background_size, "random_corner", "gaussian")
-
-
-def compose(config: Config, which: int, part: Dataset, key: Array, index: Array) -> Dataset:
+def compose(config: Config, which: int, split: Split, key: Array, index: Array) -> Dataset:
     """Places examples on their backgrounds: a function of (seed, split, example) alone."""
-    own, images_of = jax.random.fold_in(key, which), part.inputs[index]
-    noise = config.data.noise
-    composed = backgrounds.compose(_place(config), own, images_of, index, 0, noise=noise)
-    return Dataset(composed, part.targets[index])
+    replica = {"data_key": key, "noise": config.data.noise}
+    own = _on_backgrounds(config).config
+    return tasks.compose(own, which, split, replica, index, jnp.int32(0))
 
 
-def whole(config: Config, which: int, part: Dataset) -> Dataset:
+def whole(config: Config, which: int, split: Split) -> Dataset:
     """Returns a point's whole split on its backgrounds."""
-    return compose(config, which, part, data_key(config), jnp.arange(len(part.targets)))
-
-
-def _fetch(
-    config: Config, which: int, part: Dataset, replica: dict[str, Any], index: Array, epoch: Array
-) -> Dataset:
-    del epoch  # backgrounds stay as they are
-    return compose(config, which, part, replica["data_key"], index)
-
-
-def source(config: Config, which: int, part: Dataset) -> training.Source:
-    """Returns a split as a source of batches; a replica has its `data_key`."""
-    return training.Source(part, len(part.targets), functools.partial(_fetch, config, which))
+    return compose(config, which, split, data_key(config), jnp.arange(len(split.targets)))
 
 
 _SIZES = {"cnn": "channels", "mlp": "widths"}
@@ -125,24 +87,15 @@ def run_key(config: Config) -> jax.Array:
     return jax.random.fold_in(jax.random.key(config.seed), _RUN)
 
 
-def initial(config: Config, model: Model, task: DigitsTask) -> Any:
+def initial(config: Config, model: Model, task: ImageTask) -> Any:
     """Returns the parameters that a point's training starts from."""
     return model.init(init_key(run_key(config)), input_shape(config, task))
 
 
-def input_shape(config: Config, task: DigitsTask) -> tuple[int, ...]:
-    """Returns the shape of one composed image."""
-    side = config.data.background_size
-    return (side, side, task.train.inputs.shape[-1])
-
-
 def optimizer_of(
-    config: Config, model: Model, task: DigitsTask, rate: Any, frozen: tuple[str, ...] = ()
+    config: Config, model: Model, task: ImageTask, rate: Any, frozen: tuple[str, ...] = ()
 ) -> optax.GradientTransformation:
-    """Returns the optimiser of a point, with the factors of its parameterisation.
-
-    The rate, at the end of the warm-up, may be traced; frozen parameters are not trained.
-    """
+    """Returns the optimiser of a point; its rate, after the warm-up, may be traced."""
     schedule = training.make_schedule(
         config.schedule,
         rate,
@@ -157,7 +110,7 @@ def optimizer_of(
 
 def train(
     group: list[Point],
-    task: DigitsTask,
+    task: ImageTask,
     rates: list[float],
     directory: Path,
     progress: Progress,
@@ -173,8 +126,7 @@ def train(
         rates: one a point.
         directory: of checkpoints.
         progress: called with the fraction done.
-        output_scale: alpha, which trains alpha (f - f_0), see `models.scaled`; infinite for the
-            linearisation, None trains f.
+        output_scale: alpha of `models.scaled`, infinite for the linearisation; None trains f.
         measures: of the network, see `training.measures`.
 
     Returns:
@@ -187,21 +139,21 @@ def train(
         model, frozen = models.scaled(network, output_scale), FROZEN
         own = functools.partial(network_params, output_scale=output_scale)
         measuring = measuring._replace(network=own)
-    replicas = {
-        "data_key": jnp.stack([data_key(point.config) for point in group]),
-        "rate": jnp.asarray(rates, jnp.float32),
-    }
-    test = source(config, TEST, task.test)
+    points = [_on_backgrounds(point.config) for point in group]
+    replicas = jax.tree.map(lambda *rows: jnp.stack(rows), *map(tasks.replica_of, points))
+    source = functools.partial(tasks.source, points[0].config)
     params, history = training.train(
         jnp.stack([run_key(point.config) for point in group]),
         model,
-        source(config, TRAIN, task.train),
+        source(TRAIN, task.train),
         training.softmax_cross_entropy,
         lambda replica: optimizer_of(config, model, task, replica["rate"], frozen),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(test, None, config.epochs, measuring=measuring),
-        replicas=replicas,
+        evaluation=training.Evaluation(
+            source(TEST, task.test), None, config.epochs, measuring=measuring
+        ),
+        replicas=replicas | {"rate": jnp.asarray(rates, jnp.float32)},
         frozen=frozen,
         checkpoints=training.Checkpoints(directory, max(1, config.epochs // 4)),
         progress=progress,

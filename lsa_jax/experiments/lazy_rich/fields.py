@@ -1,7 +1,7 @@
 """Settings shared by the experiments on digits: the data, the network, its training."""
 
 from lsa_jax.checks import integer, number, one_of, optional, tuple_of
-from lsa_jax.sweep.fields import Field
+from lsa_jax.sweep.fields import Field, Rule
 
 # Parameterisations, as reports name them.
 LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
@@ -35,3 +35,11 @@ TRAINING: dict[str, Field] = {
     "momentum": Field(0.9, number(0, 1), "mass of the momentum optimiser"),
     "max_replicas": Field(64, integer(1), "runs in one compiled program"),
 }
+
+RULES = (
+    Rule(
+        "data.image_size",
+        lambda c: c.data.image_size <= c.data.background_size,
+        "at most config.data.background_size, which is {c.data.background_size}",
+    ),
+)

@@ -1,15 +1,11 @@
 """A search over learning rates and weight decays, pruned on the way.
 
 All candidates start from the same parameters and see the same batches. SGD with momentum trains
-them from rung to rung. A rung drops
+them from rung to rung. A rung drops candidates whose loss was not finite at some step, or whose
+test error is not finite or above `hopeless`; of the others, all but the `keep` with the least test
+error. The winner has the least test error of the candidates that are finite at the last epoch.
 
-* candidates whose loss was not finite at some step, or whose test error is not finite or above
-  `hopeless`;
-* of the others, all but the `keep` with the least test error.
-
-The winner has the least test error of the candidates that are finite at the last epoch. A search is
-a function of its arguments alone. After a kill it continues from the last rung and ends with the
-same bits.
+After a kill a search continues from the last rung and ends with the same bits.
 """
 
 import itertools
@@ -20,7 +16,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jax import lax
@@ -29,6 +24,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout, replicas_at_once
+from lsa_jax.sweep.experiment import Progress
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.losses import squared_error
 from lsa_jax.training.programs import (
@@ -60,9 +57,7 @@ class Plan(NamedTuple):
     hopeless: float  # test error above which a rung drops candidates
 
     @classmethod
-    def of(
-        cls, config: ml_collections.ConfigDict, rungs: dict[int, int], hopeless: float
-    ) -> "Plan":
+    def of(cls, config: Config, rungs: dict[int, int], hopeless: float) -> "Plan":
         """Returns the plan of an experiment's settings, which have the other fields' names."""
         settings = {name: config[name] for name in cls._fields if name not in ("rungs", "hopeless")}
         settings["batch_size"] = min(config.batch_size, config.num_train)
@@ -83,6 +78,7 @@ class Plan(NamedTuple):
 class SearchResult(NamedTuple):
     """Result of a search of c candidates with e evaluations."""
 
+    candidates: Grid
     best: int | None  # the winner's place; None where no candidate reached the end
     params: PyTree  # [c, ...] at each candidate's last rung or at the end
     epochs: list[int]  # of the evaluations
@@ -91,6 +87,12 @@ class SearchResult(NamedTuple):
     trained: Int[np.ndarray, " c"]  # epochs, to the last finite loss
     measured: list[dict[str, float]]  # of the winner, a row an epoch
     cost: Cost | None  # of measuring all candidates
+
+    def row(self, candidate: int, place: int = -1) -> dict[str, float]:
+        """Returns the settings of a candidate, and its errors at an evaluation."""
+        row = {name: values[candidate].item() for name, values in self.candidates.items()}
+        row["train_error"] = self.train_error[place, candidate].item()
+        return row | {"test_error": self.test_error[place, candidate].item()}
 
 
 class _Candidates(NamedTuple):
@@ -154,16 +156,14 @@ class Search:
         candidates: Grid,
         *,
         checkpoint_dir: Path | None = None,
-        progress: Callable[[float], None] | None = None,
+        progress: Progress | None = None,
         observe: Callable[[int, PyTree], None] | None = None,
         measuring: Measuring = NOTHING,
     ) -> SearchResult:
         """Trains all candidates from one start, in one order of the examples drawn from the key.
 
-        `fetch` takes batches from `data` and `test`. `progress` is called with the fraction done,
-        and `observe` with the epoch and the parameters [candidates, ...] at each evaluation of this
-        call, not of those before a kill; these arrays are written into later. `measuring` takes
-        measures at evaluations.
+        `fetch` takes batches from `data` and `test`. `observe` is called with the epoch and the
+        parameters [candidates, ...], which are written into later, at each evaluation of this call.
         """
         plan, epochs = self._plan, self._plan.evaluations()
         # Saved after each rung and at the end, by the number of the evaluation.
@@ -197,7 +197,8 @@ class Search:
         trained = now.state.step // plan.steps_per_epoch
         measured = course.rows_of(best, "epoch") if course and best is not None else []
         cost = course and course.cost(seconds, len(epochs))
-        return SearchResult(best, now.state.params, epochs, *errors, trained, measured, cost)
+        found = best, now.state.params, epochs, *errors, trained, measured, cost
+        return SearchResult(candidates, *found)
 
     def distances(self, found: SearchResult, candidate: int, test: PyTree) -> Array:
         """Returns a candidate's squared distance from the targets of each test example, [n]."""
@@ -246,11 +247,7 @@ class Search:
     def _advance(
         self, now: _Candidates, errors: np.ndarray, candidates: Grid, given: PyTree
     ) -> None:
-        """Trains and evaluates the candidates that are alive, some at a time.
-
-        `now` and `errors` [train and test, candidates] are written into; all candidates are given
-        both data sets, the number of epochs and the key of the order.
-        """
+        """Trains and evaluates, in place, the candidates that are alive, some at a time."""
         alive = np.flatnonzero(now.alive)
         count = replicas_at_once(len(alive))
         if count not in self._programs:

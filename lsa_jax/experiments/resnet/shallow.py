@@ -10,21 +10,16 @@ With s the ReLU, h = s(Wx + b1) and m the width:
 | "3resnet" | A h + A s(V A h + b2) | V of m x k; A is also the output's |
 | "3resnet_full" | A h + A s(U h + b2) | U of m x m |
 
-Parameters are a flat dictionary of "w", "b1", "u", "v", "r", "b2", "a", as far as the net has them.
-Matrices are stored so that they multiply rows from the right.
+Parameters are a flat dictionary; matrices multiply rows from the right. Entries, biases too, start
+as N(0, std^2), std = 1/sqrt(m) for "width", 1/sqrt(fan_in) for "fan_in" and 1/(sqrt(fan_in) +
+sqrt(fan_out)) for "fans", where a bias counts as a weight of its layer. "mixed" is "width" for U
+and its biases, and "fans" for all others.
 
-Initialisation: every entry, biases too, is Gaussian with mean 0 and standard deviation
-1/sqrt(m) for "width", 1/sqrt(fan_in) for "fan_in" and 1/(sqrt(fan_in) + sqrt(fan_out)) for
-"fans", where a bias counts as a weight of its layer. "mixed" is "width" for U and its biases,
-which "fans" makes half as large, and "fans" for all others.
-
-`kernel` is the limit of the gradients' products as m grows, for parameters that all learn at one
-rate; there is none for "fan_in". get="nngp" is the limit of the products of last-layer features,
-the conjugate kernel; the outputs' covariance is 1/m of it. With an m x m matrix, "fans" has another
-limit than "width". Except for "width" limits are reached slowly, with an error of order sqrt(d/m).
-The signal behind a bottleneck of k << m has size sqrt(k) / m, compared with biases of 1 / sqrt(m):
-it vanishes in the limit. "3resnet" is then a two-layer network plus constants, and
-"3layer_bottleneck" is constant, so its kernel is None.
+`kernel` is the limit of the gradients' products as m grows ("ntk"), or of the products of
+last-layer features ("nngp"); there is none for "fan_in". Except for "width" limits are reached
+slowly, with an error of order sqrt(d/m). The signal behind a bottleneck of k << m vanishes in the
+limit: "3resnet" is then a two-layer network plus constants, and "3layer_bottleneck" is constant, so
+that its kernel is None.
 """
 
 from math import sqrt
@@ -47,9 +42,7 @@ def shallow(
     *,
     init: Literal["width", "fan_in", "fans", "mixed"] = "width",
 ) -> Model:
-    """Returns one of the networks of this module, of inputs [n, d].
-
-    The width is m; `num_outputs` is k, also the width of a bottleneck.
+    """Returns a network of m = `width` units on inputs [n, d]; `num_outputs` is k.
 
     Source: Allen-Zhu and Li (2019), eq. 2.1 and sections 6 (U = VA) and 8.1 with its footnote
     (initialisations); kernels by the usual recursion (Jacot et al., 2018).
@@ -105,11 +98,7 @@ def _shapes(
     net: str, d: int, width: int, num_outputs: int
 ) -> dict[str, tuple[tuple[int, ...], int]]:
     """Returns shape and fan-in of each parameter."""
-    shapes = {
-        "w": ((d, width), d),
-        "b1": ((width,), d),
-        "a": ((width, num_outputs), width),
-    }
+    shapes = {"w": ((d, width), d), "b1": ((width,), d), "a": ((width, num_outputs), width)}
     if net in ("3layer", "3resnet_full"):
         shapes |= {"u": ((width, width), width), "b2": ((width,), width)}
     if net in ("3resnet", "3layer_bottleneck"):

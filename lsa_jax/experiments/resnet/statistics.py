@@ -61,8 +61,8 @@ def decisive(
     """Returns the error that decides a claim about the errors at several settings.
 
     The first that exists of: an error whose whole interval decides by itself, such as below a bound
-    that all are claimed to be above; an error whose interval contains the bound; the nearest error.
-    `by`, `column` and `chosen` are as in `by_cell`.
+    that all are claimed to be above; one whose interval contains the bound; the nearest error. See
+    `by_cell`.
     """
     sign, best = -1 if claim == "all below" else 1, claim == "one below"
 

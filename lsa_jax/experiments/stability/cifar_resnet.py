@@ -32,10 +32,7 @@ _STATISTICS = "statistics"
 
 @dataclass(frozen=True)
 class GivenBatchNorm(BatchNorm):
-    """Batch normalisation that uses given statistics where there are some.
-
-    They are a flax collection of their own; a mutable collection stores the batch's statistics.
-    """
+    """Batch normalisation that uses given statistics, a flax collection, if there are any."""
 
     def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
         """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift, in float32."""
@@ -83,12 +80,9 @@ def resnet_layers(depth: int, num_classes: int, *, channels: int) -> tuple[Layer
     """Returns a ResNet-depth: a convolution, and (depth - 2) / 6 blocks in each of three groups.
 
     A block adds conv-norm-ReLU-conv-norm (3 x 3) to its input and applies ReLU. Groups have 1, 2
-    and 4 times `channels`; the first block of the second and of the third has stride 2, and its
-    shortcut takes every second pixel and fills up channels with zeros (option A). Last come the
-    average over positions and a dense readout. Weights are drawn with variance 2 / fan-in.
-
-    The depth is 6 n + 2; `channels` are of the first group, 16 in the paper (ResNet-20 has 0.27
-    million parameters).
+    and 4 times `channels`; the first block of the second and of the third has stride 2, and a
+    shortcut that fills up channels with zeros (option A). Last come the average over positions and
+    a dense readout. Weights are drawn with variance 2 / fan-in.
 
     Source: He et al., Deep residual learning for image recognition (2016), section 4.2.
     """

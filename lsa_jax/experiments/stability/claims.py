@@ -8,7 +8,6 @@ no interval of an exponent covers.
 import itertools
 from typing import Any
 
-import ml_collections
 import numpy as np
 
 from lsa_jax.experiments.stability.fits import LEAST_PAIRS, RANGES, exponent, fall
@@ -18,6 +17,7 @@ from lsa_jax.reporting.claims import Claim, Condition, above_chance, fitted, sho
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample
 from lsa_jax.reporting.statistics import minus
+from lsa_jax.sweep.fields import Config
 
 # Exponents that differ by less belong to one rate.
 ONE_RATE = 0.1
@@ -29,7 +29,7 @@ _GAP_SD, _MAXIMA_SD = 0.04, 0.1
 _Own = dict[str, Any]
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims on exponents, of runs that are the trials' fits (`fits.fit_all`)."""
     kinds = list(itertools.product(config.sweep.learner, config.sweep.perturbation))
     claims = []
@@ -43,7 +43,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return claims
 
 
-def _exponent_claims(config: ml_collections.ConfigDict, label: str, own: _Own) -> list[Claim]:
+def _exponent_claims(config: Config, label: str, own: _Own) -> list[Claim]:
     """Returns the claims of section 2.3 on one learner and kind of S', at the stop of the report.
 
     Margins are 0.1, or half the distance to another exponent of the configuration. Of the first
@@ -100,7 +100,7 @@ def _exponent_claims(config: ml_collections.ConfigDict, label: str, own: _Own) -
     return claims.get(config.paper, []) if own["perturbation"] == "swap" else []
 
 
-def path_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def path_claims(config: Config) -> list[Claim]:
     """Returns the claims of section 2.4.2 on falls of accuracy, of runs that are paths, in points.
 
     Models are connected unless accuracy falls "significantly", by "roughly 2%, per Frankle et al.
@@ -122,7 +122,7 @@ def path_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return [Claim(item.format(split), fall(split), **own) for split in ("train", "test")]
 
 
-def _two_rates(config: ml_collections.ConfigDict, own: _Own) -> Claim:
+def _two_rates(config: Config, own: _Own) -> Claim:
     """Returns the claim of figure A.1 at one stop."""
     start, end = config.fit.region_start, max(config.sweep.m)
     below, above = (exponent(name, count=config.data.num_test, **own) for name in RANGES)
@@ -145,14 +145,12 @@ def _two_rates(config: ml_collections.ConfigDict, own: _Own) -> Claim:
     )
 
 
-def _falls(config: ml_collections.ConfigDict, quantity: str, own: _Own) -> Condition:
+def _falls(config: Config, quantity: str, own: _Own) -> Condition:
     statistic = exponent(quantity, count=config.data.num_test, **own)
     return shown(Claim("", statistic, below=0.0), f"the {QUANTITIES[quantity]} falls")
 
 
-def _sound(
-    config: ml_collections.ConfigDict, quantities: set[str], own: _Own
-) -> tuple[Condition, ...]:
+def _sound(config: Config, quantities: set[str], own: _Own) -> tuple[Condition, ...]:
     """Returns the conditions of any exponent: enough pairs, and networks that fit.
 
     The exponent of the loss gap of networks that do not fit is that of the course of training.

@@ -8,7 +8,6 @@ the small sizes count most. The interval by subsampling is ours.
 import warnings
 from typing import NamedTuple
 
-import ml_collections
 import numpy as np
 import pandas as pd
 import scipy.optimize
@@ -17,6 +16,7 @@ from jaxtyping import Float
 from lsa_jax.experiments.stability.samples import QUANTITIES
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error
+from lsa_jax.sweep.fields import Config
 
 # Resamples of the pairs are drawn from here: equal tables give equal reports.
 _SEED = 0
@@ -81,17 +81,12 @@ def fit_decay(
     """Fits the maxima of each size, with an interval from subsamples of a fifth of the pairs.
 
     The bootstrap of a maximum is not consistent: 63 % of its resamples have the sample's own.
-    Subsampling (Politis and Romano, 1994; Politis, Romano and Wolf, 1999, for the symmetric
-    interval) covers the exponent in 96 to 100 % of tables with normal, uniform, exponential,
-    lognormal and Pareto tails, and in about 90 % where tails grow shorter or longer with m.
+    Subsampling (Politis, Romano and Wolf, 1999) covers the exponent in 96 to 100 % of tables with
+    normal, uniform, exponential, lognormal and Pareto tails, and in about 90 % where tails grow
+    shorter or longer with m. `m` rises, and `samples` has the quantity of every pair by size.
 
-    Args:
-        m: sizes, rising.
-        samples: the quantity of every pair, by size.
-        resamples: number of subsamples; fewer pairs than `LEAST_PAIRS` have no interval.
-
-    Returns:
-        None where the maxima have no fit, or a pair has no finite number: it may be the largest.
+    Returns None where the maxima have no fit, or a pair has no finite number: it may be the
+    largest.
     """
     if not all(np.isfinite(values).all() for values in samples):
         return None
@@ -114,10 +109,9 @@ def interval(
 ) -> tuple[float, float]:
     """Returns the symmetric interval by subsampling, of an exponent or a difference of two.
 
-    Subsamples of the same number have the same pairs in two fits, as draws depend on the numbers of
-    pairs alone: the difference of two exponents is paired. A subsample without a fit, such as one
-    with a maximum that is not positive, is infinitely far away. Both ends are NaN where there are
-    too many of these, or for a tail (the probability on either side) rarer than one subsample.
+    Subsamples of the same number have the same pairs in two fits, so that differences are paired.
+    One without a fit is infinitely far away. Both ends are NaN where there are too many of these,
+    or for a tail (the probability on either side) rarer than one subsample.
     """
     if tail < min(TAIL, 0.5 / len(values)):
         return np.nan, np.nan
@@ -133,12 +127,8 @@ def fit_all(pairs: pd.DataFrame, resamples: int, start: int | None = None) -> pd
 
     The description has `pairs`, the distinct pairs at the size with the fewest; `sizes`, their
     number; `train_accuracy`, a mean over pairs, the least of all sizes; and `tied`, the least size
-    at which all pairs have one value of the quantity.
-
-    Args:
-        pairs: one row a pair and stop.
-        resamples: subsamples of the pairs.
-        start: size at which the two `RANGES` of the loss gap meet; None fits all sizes at once.
+    at which all pairs have one value of the quantity. `start` is the size at which the two `RANGES`
+    of the loss gap meet; None fits all sizes at once.
     """
     rows = []
     for curve, found in pairs.groupby(CURVE, sort=False):
@@ -192,7 +182,7 @@ def exponent(
     return statistic
 
 
-def fall_table(config: ml_collections.ConfigDict, paths: pd.DataFrame) -> pd.DataFrame:
+def fall_table(config: Config, paths: pd.DataFrame) -> pd.DataFrame:
     """Returns one row a path: falls of accuracy in points, accuracies at the ends, examples.
 
     A fall is the lower accuracy of both models less the lowest one between them; NaN where a path

@@ -14,7 +14,6 @@ functions (2017), section 2.1.
 from typing import Any
 
 import jax
-import ml_collections
 import numpy as np
 import scipy.linalg
 import scipy.optimize
@@ -25,6 +24,7 @@ from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.stability.samples import Data, ExamplePool, draw_pair, unpacked_scale
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.fields import Config
 
 # Length of the gradient at which an optimum counts as reached, and the most steps to it.
 _TOLERANCE, _MAX_STEPS = 1e-10, 200
@@ -112,7 +112,7 @@ def _stability(
     return np.abs(after - before[:, None]).max(axis=0)
 
 
-def run_influence(config: ml_collections.ConfigDict, data: Data) -> Outcome:
+def run_influence(config: Config, data: Data) -> Outcome:
     """Compares both ways on the sample of the seed's first pair of this size.
 
     The examples that are left out are the first ones of the sample, which is in random order.

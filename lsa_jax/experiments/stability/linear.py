@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -24,6 +23,7 @@ from lsa_jax.experiments.stability.samples import (
     unpacked_scale,
 )
 from lsa_jax.parallel import in_one_kernel
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training import LOSSES
 
 
@@ -34,17 +34,11 @@ class LinearModels(NamedTuple):
     b: Float[Array, "2"]  # biases
 
 
-def squared_error(outputs: Float[Array, " n"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Returns half the squared distance of every output from its sign."""
-    return LOSSES["squared_error"](outputs[:, None], signs[:, None])
-
-
-def logistic_loss(outputs: Float[Array, " n"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Returns log(1 + exp(-y f)) of every output."""
-    return LOSSES["logistic"](outputs[:, None], signs)
-
-
-_LOSSES = {"logistic": logistic_loss, "linear_regression": squared_error}
+# Of outputs [n] and signs [n].
+_LOSSES = {
+    "logistic": lambda outputs, signs: LOSSES["logistic"](outputs[:, None], signs),
+    "linear_regression": lambda f, signs: LOSSES["squared_error"](f[:, None], signs[:, None]),
+}
 
 
 def init(key: Key[Array, ""], num_inputs: int) -> LinearModels:
@@ -61,7 +55,7 @@ def _outputs(models: LinearModels, inputs: Float[Array, "n d"], scale: float) ->
 
 
 def advance(
-    config: ml_collections.ConfigDict,
+    config: Config,
     models: LinearModels,
     pair: Pair,
     pool: ExamplePool,
@@ -123,11 +117,7 @@ def _own_copy(pair: Pair, pool: ExamplePool) -> tuple[Pair, ExamplePool]:
 
 
 def measure(
-    config: ml_collections.ConfigDict,
-    num_train: int,
-    models: LinearModels,
-    pair: Pair,
-    pool: ExamplePool,
+    config: Config, num_train: int, models: LinearModels, pair: Pair, pool: ExamplePool
 ) -> tuple[dict[str, Float[Array, ""]], Bool[Array, " test"]]:
     """Returns the quantities of one pair, see `samples.summarize`, and correct answers."""
     loss, scale = _LOSSES[config.learner], unpacked_scale(pool.inputs)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jax import lax
@@ -28,6 +27,7 @@ from lsa_jax.experiments.stability.samples import (
     unpacked_scale,
 )
 from lsa_jax.models import network
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training import LOSSES, make_optimizer
 
 Tree = Any
@@ -52,15 +52,11 @@ class Members(NamedTuple):
     finite: Bool[Array, "2"]  # False once a loss was not finite
 
 
-def make_learner(
-    config: ml_collections.ConfigDict, input_shape: tuple[int, ...], num_classes: int
-) -> NetworkLearner:
+def make_learner(config: Config, input_shape: tuple[int, ...], num_classes: int) -> NetworkLearner:
     """Returns the network of a configuration."""
     layers = resnet_layers(config.model.depth, num_classes, channels=config.model.channels)
-    model, statistics = (
-        network(layers, parameterization="standard"),
-        partial(batch_statistics, layers),
-    )
+    model = network(layers, parameterization="standard")
+    statistics = partial(batch_statistics, layers)
 
     def init(key: Key[Array, ""]) -> Tree:
         return model.init(key, input_shape)
@@ -96,7 +92,7 @@ def _images(pool: ExamplePool, rows: Int[Array, " n"]) -> Float[Array, "n h w c"
 class Networks(NamedTuple):
     """The training of pairs of networks; arrays that no model trains are `fixed`."""
 
-    config: ml_collections.ConfigDict
+    config: Config
     learner: NetworkLearner
     num_train: int  # size of the training pool
 
@@ -198,10 +194,8 @@ class Networks(NamedTuple):
             return self._evaluate(params, fixed, context, pool, rows)
 
         losses, wrong = lax.map(one, (jnp.arange(2), members.params))
-        on_test, on_train = (
-            (losses[:, :count], wrong[:, :count]),
-            (losses[0, count:], wrong[0, count:]),
-        )
+        on_test = losses[:, :count], wrong[:, :count]
+        on_train = losses[0, count:], wrong[0, count:]
         found, going = summarize(members.params, on_test, on_train), jnp.all(members.finite)
         numbers = {name: jnp.where(going, value, jnp.nan) for name, value in found.items()}
         return numbers, ~wrong[0, :count]
@@ -243,7 +237,7 @@ class Networks(NamedTuple):
         return lax.map(at, jnp.asarray(alphas(self.config)))
 
 
-def alphas(config: ml_collections.ConfigDict) -> Float[np.ndarray, " alphas"]:
+def alphas(config: Config) -> Float[np.ndarray, " alphas"]:
     """Returns equally spaced places on the line through both models, from -1 to 2."""
     places = np.linspace(-1, 2, config.connectivity.num_alphas)
     # Rounded, so that 0 and 1, the models, are exact.

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
@@ -21,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from lsa_jax.data import images, resize
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability.settings import LINEAR
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 
 # Quantities of a pair, and their names in tables and figures.
@@ -34,11 +34,8 @@ QUANTITIES = {
 }
 MEASURES = (*QUANTITIES, "train_loss", "test_loss", "train_error", "test_error")
 
-
-class Stability:
-    """Streams of a seed's key: the start, the order of batches, the samples of a pair."""
-
-    START, ORDER, SAMPLES = range(3)
+# Streams of a seed's key: the start, the order of batches, the samples of a pair.
+_START, _ORDER, _SAMPLES = range(3)
 
 
 class ExamplePool(NamedTuple):
@@ -63,7 +60,7 @@ class Data(NamedTuple):
         return {"num_train": count, "num_test": len(self.pool.targets) - count}
 
 
-def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
+def make_data(config: Config, data_dir: Path | None) -> Data:
     """Reads the images and puts both splits in one pool.
 
     Linear models separate the first half of the classes, -1, from the second, 1.
@@ -93,7 +90,7 @@ def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
     return Data(ExamplePool(inputs, targets), len(found.train.targets))
 
 
-def data_key(config: ml_collections.ConfigDict) -> str:
+def data_key(config: Config) -> str:
     """Returns a text that differs between data sets."""
     return json.dumps([config.data.to_dict(), config.learner in LINEAR], sort_keys=True)
 
@@ -125,7 +122,7 @@ class Pair(NamedTuple):
 
 def start_key(seed: int) -> Key[Array, ""]:
     """Returns the key of the start that all models of a seed share."""
-    return jax.random.fold_in(jax.random.key(seed), Stability.START)
+    return jax.random.fold_in(jax.random.key(seed), _START)
 
 
 def draw_pair(
@@ -133,14 +130,13 @@ def draw_pair(
 ) -> Pair:
     """Draws one pair of samples of a trial; pairs of removal and swapping share S and i.
 
-    The pool's first `num_train` rows are the training pool, the next `num_test` the test examples.
     With "removal" in place of "swap" S' is S without its i-th example.
 
     Raises:
         InputError: the pool is smaller than m.
     """
     _check_size(m, num_train)
-    key = jax.random.fold_in(jax.random.key(seed), Stability.SAMPLES)
+    key = jax.random.fold_in(jax.random.key(seed), _SAMPLES)
     key = jax.random.fold_in(jax.random.fold_in(key, m), pair)
     of_sample, of_test, of_position = jax.random.split(key, 3)
     sample = jax.random.permutation(of_sample, num_train)[:m]
@@ -169,7 +165,7 @@ def draw_order(
     batches. So all batches are full, and every epoch meets every position once. The first step may
     be traced.
     """
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), Stability.ORDER), m)
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _ORDER), m)
     start, length = first_step * batch_size, num_steps * batch_size
     epoch = start // m
     epochs = epoch + jnp.arange(-(-length // m) + 1)
@@ -205,10 +201,9 @@ def summarize(
 ) -> dict[str, Float[Array, ""]]:
     """Returns the quantities of one pair of models with parameters [2, ...], by name.
 
-    They are computed from losses and wrong answers: of the test examples under A(S) and A(S'), of S
-    under A(S). `loss_gap` and `error_gap` are test minus training, of A(S); `stability` is the
-    largest difference of a test example's loss under both; `distance` that of their parameters;
-    `norm` that of A(S); `normalized_distance` is over the mean of both norms.
+    `test` and `train` have losses and wrong answers: of the test examples under A(S) and A(S'), of
+    S under A(S). Gaps are test minus training, of A(S); `stability` is the largest difference of a
+    test example's loss under both; `normalized_distance` is over the mean of both norms.
 
     Source: Karp (thesis, 2024), sections 2.1 and 2.3 and appendix A.3.
     """

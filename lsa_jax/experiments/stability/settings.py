@@ -6,11 +6,10 @@ Sources of the defaults: Karp (thesis, 2024), chapter 2 and appendix A.
 from collections.abc import Callable
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.sweep.fields import (
+    Config,
     Field,
     Rule,
     Settings,
@@ -109,16 +108,13 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def report_step(config: ml_collections.ConfigDict) -> int:
+def report_step(config: Config) -> int:
     """Returns the stop that the claims are about."""
     return max(config.stops) if config.report_step is None else config.report_step
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: learner x perturbation x seed x m x pair.
-
-    Influence functions have one point a seed and size.
-    """
+def sweep(config: Config) -> list[dict[str, object]]:
+    """Returns the points: learner x perturbation x seed x m x pair, or seed x m."""
     if config.question == "influence":
         return product_of("seed", "m")(config)
     axes = ("learner", "perturbation", "seed", "m")
@@ -257,14 +253,11 @@ def configuration(
     full: dict[str, Any],
     small: dict[str, Any] | None = None,
     quick: dict[str, Any] | None = None,
-) -> Callable[[str], ml_collections.ConfigDict]:
+) -> Callable[[str], Config]:
     """Returns `get_config`: ResNet-20, three trials, 40 pairs, 150,000 updates.
 
-    Args:
-        name: "1a", "2a" or "2b", of table 2.1.
-        full: the figure's own fields.
-        small: fields that change in both smaller variants, for two CPU cores and for tests.
-        quick: fields that change in the variant for tests alone.
+    `name` is of table 2.1; `small` changes both smaller variants (two CPU cores, tests), `quick`
+    the one for tests alone.
     """
     protocol = {
         "learner": "resnet",

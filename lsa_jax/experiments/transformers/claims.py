@@ -6,7 +6,6 @@ from which V_0 both matrices can be trained.
 
 from collections.abc import Callable
 
-import ml_collections
 import pandas as pd
 import scipy.stats
 
@@ -14,12 +13,12 @@ from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Statistic
 from lsa_jax.reporting.statistics import computed, holds, value
+from lsa_jax.sweep.fields import Config
 
 # V has picked up P where its correlation with P is above this.
 PICKED_UP = 0.9
 
 CASE = {"vocabulary_size": "L", "sequence_length": "n", "list_length": "M"}
-Config = ml_collections.ConfigDict
 
 
 def make_claims(config: Config) -> list[Claim]:
@@ -86,25 +85,17 @@ def _step_claims(config: Config) -> list[Claim]:
 
     draw = Condition("another draw of V_0 would change nothing", of_draw)
     right = "columns_right", lambda x: x == 1, "{low:.4g} of the columns"
+    by_luck = float(tokens) ** -tokens  # each of L columns is right in one of L cases
+    shows = "P shows in V (figure 4.1)"
     for name, own, condition in (("exact step", exact, draw), ("largest sample", sampled, None)):
-        claims += [
-            _in_all(
-                f"columns of V with their largest entry at pi, {name}",
-                "all: P shows in V (figure 4.1)",
-                right,
-                luck=float(tokens) ** -tokens,  # each of L columns is right in one of L cases
-                condition=condition,
-                exact=own == exact,
-                **own,
-            ),
-            Claim(
-                f"correlation of V with P, {name}",
-                value("correlation", exact=own == exact, scale="fisher", **own),
-                paper=f"above {PICKED_UP:g}: P shows in V (figure 4.1)",
-                above=PICKED_UP,
-                conditions=(condition,) if condition else (),
-            ),
-        ]
+        runs = own | {"exact": own == exact}
+        item, known = f"columns of V with their largest entry at pi, {name}", {"luck": by_luck}
+        known["condition"] = condition
+        claims.append(_in_all(item, f"all: {shows}", right, **known, **runs))
+        stated = {"paper": f"above {PICKED_UP:g}: {shows}", "above": PICKED_UP}
+        stated["conditions"] = (condition,) if condition else ()
+        correlation = value("correlation", scale="fisher", **runs)
+        claims.append(Claim(f"correlation of V with P, {name}", correlation, **stated))
     # That V does not suffice means something only where V has picked up all of P.
     needed = _in_all(
         "share of tokens that any V can get right at W = 0",
@@ -121,16 +112,12 @@ def _start_claims(config: Config) -> list[Claim]:
     shares = sorted(config.sweep.randomness)
     starts = [("cP itself", r) for r in shares if r == 0]
     starts += [("V_0 near cP", r) for r in [r for r in shares if 0 < r < 1][:1]]
-    return [
-        Claim(
-            f"runs that succeed from {start}, r = {r:g}",
-            _successes(r),
-            paper="all where near enough",
-            every=True,
-            conditions=(unless_refuted(_successes(r), _rarer(r)),),
-        )
-        for start, r in starts
-    ]
+    claims, stated = [], {"paper": "all where near enough", "every": True}
+    for start, r in starts:
+        rarer = unless_refuted(_successes(r), _rarer(r))
+        item = f"runs that succeed from {start}, r = {r:g}"
+        claims.append(Claim(item, _successes(r), conditions=(rarer,), **stated))
+    return claims
 
 
 def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:

@@ -13,30 +13,27 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from lsa_jax.models.model import Model
 
 Params = dict[str, Array]
+Tokens = Int[Array, "b n"]  # sequences; also their labels and positions
+Matrix = Float[Array, "L L"]
 
 # Logits that differ by less than this many roundings of V's largest entry count as equal.
 _ROUNDINGS = 1000
 
 
-def attention(w: Float[Array, "L L"], sequences: Int[Array, "b n"]) -> Float[Array, "b n n"]:
-    """Returns softmax(X^T W X): entry [i, j] is the attention of token s_j to token s_i.
-
-    Columns add up to 1. Token a attends by column a of W alone.
-    """
+def attention(w: Matrix, sequences: Tokens) -> Float[Array, "b n n"]:
+    """Returns softmax(X^T W X): entry [i, j] is the attention of token s_j to token s_i."""
     scores = w[sequences[:, :, None], sequences[:, None, :]]
     return jax.nn.softmax(scores, axis=1)
 
 
-def logits(params: Params, sequences: Int[Array, "b n"]) -> Float[Array, "b n L"]:
+def logits(params: Params, sequences: Tokens) -> Float[Array, "b n L"]:
     """Returns the logits V X softmax(X^T W X), with the tokens before the vocabulary."""
     values = params["v"].T[sequences]
     weights = attention(params["w"], sequences)
     return jnp.einsum("bij,bil->bjl", weights, values, precision="highest")
 
 
-def mean_loss(
-    params: Params, sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
-) -> Float[Array, ""]:
+def mean_loss(params: Params, sequences: Tokens, labels: Tokens) -> Float[Array, ""]:
     """Returns the loss: the mean of -log f(X)_{y_j, j} over tokens j and sequences.
 
     Over all sequences of a distribution it is the population loss.
@@ -49,10 +46,7 @@ def mean_loss(
 
 
 def mean_loss_at_permutation(
-    w: Float[Array, "L L"],
-    scale: float | Float[Array, ""],
-    sequences: Int[Array, "b n"],
-    positions: Int[Array, "b n"],
+    w: Matrix, scale: float | Float[Array, ""], sequences: Tokens, positions: Tokens
 ) -> Float[Array, ""]:
     """Returns the loss where V = cP, from the n x n attention alone.
 
@@ -69,7 +63,7 @@ def mean_loss_at_permutation(
 
 
 def mean_loss_at_uniform_attention(
-    v: Float[Array, "L L"], sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
+    v: Matrix, sequences: Tokens, labels: Tokens
 ) -> Float[Array, ""]:
     """Returns the loss where W = 0: all tokens of a sequence have one and the same logits."""
     outputs = jnp.mean(v.T[sequences], axis=1)
@@ -77,9 +71,7 @@ def mean_loss_at_uniform_attention(
     return jnp.mean(jax.nn.logsumexp(outputs, axis=1)) - jnp.mean(right)
 
 
-def margins(
-    params: Params, sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
-) -> Float[Array, "b n"]:
+def margins(params: Params, sequences: Tokens, labels: Tokens) -> Float[Array, "b n"]:
     """Returns the label's logit minus the largest other one."""
     outputs = logits(params, sequences)
     right = jnp.take_along_axis(outputs, labels[:, :, None], axis=2)[:, :, 0]
@@ -87,9 +79,7 @@ def margins(
     return right - jnp.max(jnp.where(is_label, -jnp.inf, outputs), axis=2)
 
 
-def strictly_correct(
-    params: Params, sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
-) -> Bool[Array, "b n"]:
+def strictly_correct(params: Params, sequences: Tokens, labels: Tokens) -> Bool[Array, "b n"]:
     """Returns whether the label of every token alone has the largest logit.
 
     A tie is wrong, and so is a margin within rounding: below 1,000 times the rounding of V's
@@ -101,12 +91,11 @@ def strictly_correct(
 
 
 def one_layer(vocabulary_size: int, *, value_std: float = 1e-4) -> Model:
-    """Returns the Transformer f(X) = softmax(V X softmax(X^T W X)) on one-hot tokens.
+    """Returns the Transformer on tokens [b, n], with outputs [b, n, L].
 
-    At initialisation W = 0, which is uniform attention, and V ~ N(0, value_std^2).
+    Tokens are from 0 to L - 1, without repetition in a sequence.
 
-    Inputs are [b, n], tokens from 0 to L - 1 without repetition in a sequence; outputs [b, n, L]
-    are those before the last softmax; params are {"w": [L, L], "v": [L, L]}. It has no kernel.
+    At initialisation W = 0, which is uniform attention, and V ~ N(0, value_std^2), both [L, L].
 
     Source: Karp (thesis, 2024), equation 4.1; the initialisation is that of figure 4.1.
     """

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.sweep.fields import Config
 
 
 class Seed:
@@ -26,43 +27,41 @@ class Seed:
     VALUE_NOISE = 1  # the theorems
 
 
-class Lists:
-    """Of the key of the lists."""
+# Streams of the key of the lists.
+_PERMUTATION, _LENGTHS, _MEMBERS = range(3)
 
-    PERMUTATION, LENGTHS, MEMBERS = range(3)
+Sequences = Int[Array | np.ndarray, "sequences n"]
+Lists = Int[Array | np.ndarray, "L M"]
 
 
 class DecisionLists(NamedTuple):
     """A permutation and one list a token; L tokens, lists of up to M."""
 
     pi: Int[np.ndarray, " L"]  # the label of each token
-    lists: Int[np.ndarray, "L M"]  # row a is L_a, which ends with a, filled up with a
+    lists: Lists  # row a is L_a, which ends with a, filled up with a
 
 
 def cyclic_lists(
     vocabulary_size: int, list_length: int, step: int = 1, shift: int = 0
 ) -> DecisionLists:
-    """Returns lists that are shifted copies of one another.
+    """Returns L_a = (a + step, ..., a + (M - 1) step, a) and pi(a) = a + shift, modulo L.
 
-    L_a = (a + step, a + 2 step, ..., a + (M - 1) step, a) and pi(a) = a + shift, modulo L.
-
-    Source: Karp (thesis, 2024), figure 4.1, has step = 10, shift = 20, M = 4, L = 200. It prints
-    i mod (L + 1), which is no permutation of L tokens; this is modulo L.
+    Source: Karp (thesis, 2024), figure 4.1, with step = 10, shift = 20, M = 4, L = 200. It prints
+    i mod (L + 1), which is no permutation of L tokens.
     """
     tokens = np.arange(vocabulary_size)
     offsets = step * np.append(np.arange(1, list_length), 0)
     return DecisionLists(
-        (tokens + shift) % vocabulary_size,
-        (tokens[:, None] + offsets[None]) % vocabulary_size,
+        (tokens + shift) % vocabulary_size, (tokens[:, None] + offsets[None]) % vocabulary_size
     )
 
 
 def random_lists(key: Key[Array, ""], vocabulary_size: int, list_length: int) -> DecisionLists:
     """Draws pi uniformly, the lists' lengths uniformly from 1 to M and their members uniformly."""
-    pi = jax.random.permutation(jax.random.fold_in(key, Lists.PERMUTATION), vocabulary_size)
+    pi = jax.random.permutation(jax.random.fold_in(key, _PERMUTATION), vocabulary_size)
     shape, tokens = (vocabulary_size,), np.arange(vocabulary_size)
-    lengths = jax.random.randint(jax.random.fold_in(key, Lists.LENGTHS), shape, 1, list_length + 1)
-    keys = jax.random.split(jax.random.fold_in(key, Lists.MEMBERS), vocabulary_size)
+    lengths = jax.random.randint(jax.random.fold_in(key, _LENGTHS), shape, 1, list_length + 1)
+    keys = jax.random.split(jax.random.fold_in(key, _MEMBERS), vocabulary_size)
     members = np.asarray(jax.vmap(lambda k: jax.random.permutation(k, vocabulary_size - 1))(keys))
     # Numbers from a on stand for the tokens after a, so that a itself is left out.
     members = (members + (members >= tokens[:, None]))[:, : list_length - 1]
@@ -71,7 +70,7 @@ def random_lists(key: Key[Array, ""], vocabulary_size: int, list_length: int) ->
     return DecisionLists(np.asarray(pi), np.append(lists, tokens[:, None], axis=1))
 
 
-def make_lists(config: ml_collections.ConfigDict) -> DecisionLists:
+def make_lists(config: Config) -> DecisionLists:
     """Returns the lists of a point."""
     sizes = (config.vocabulary_size, config.list_length)
     if config.lists == "cyclic":
@@ -79,7 +78,7 @@ def make_lists(config: ml_collections.ConfigDict) -> DecisionLists:
     return random_lists(jax.random.fold_in(jax.random.key(config.seed), Seed.LISTS), *sizes)
 
 
-def list_lengths(lists: Int[np.ndarray, "L M"]) -> Int[np.ndarray, " L"]:
+def list_lengths(lists: Lists) -> Int[np.ndarray, " L"]:
     """Returns the lengths of the lists, without the filling."""
     return np.argmax(lists == np.arange(len(lists))[:, None], axis=1) + 1
 
@@ -103,16 +102,14 @@ def all_sets(vocabulary_size: int, sequence_length: int) -> Int[np.ndarray, "set
 
 def sample_sequences(
     key: Key[Array, ""], num_sequences: int, vocabulary_size: int, sequence_length: int
-) -> Int[Array, "sequences n"]:
+) -> Sequences:
     """Draws independent sequences, uniform over all n-permutations of the vocabulary."""
     # The order of random numbers is a uniform permutation.
     order = jax.random.bits(key, (num_sequences, vocabulary_size))
     return lax.top_k(order, sequence_length)[1]
 
 
-def determining_positions(
-    lists: Int[Array | np.ndarray, "L M"], sequences: Int[Array | np.ndarray, "sequences n"]
-) -> Int[Array, "sequences n"]:
+def determining_positions(lists: Lists, sequences: Sequences) -> Sequences:
     """Returns the position of each token's label-determining token: the first of its list."""
     lists = jnp.asarray(lists)
 
@@ -126,9 +123,7 @@ def determining_positions(
     return jax.vmap(of_one)(jnp.asarray(sequences))
 
 
-def label_sequences(
-    task: DecisionLists, sequences: Int[Array | np.ndarray, "sequences n"]
-) -> Int[Array, "sequences n"]:
+def label_sequences(task: DecisionLists, sequences: Sequences) -> Sequences:
     """Returns pi of every token's label-determining token."""
     sequences = jnp.asarray(sequences)
     positions = determining_positions(task.lists, sequences)
@@ -145,7 +140,7 @@ def presence_probability(
     return math.comb(free, open_places) / math.comb(vocabulary_size, sequence_length)
 
 
-def least_triple_probability(lists: Int[np.ndarray, "L M"], sequence_length: int) -> float:
+def least_triple_probability(lists: Lists, sequence_length: int) -> float:
     """Returns delta of assumption 4.3 for uniform sequences, by counting.
 
     It is the least positive probability, over tokens a, members b of L_a and tokens c that are

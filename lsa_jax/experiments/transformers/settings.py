@@ -3,13 +3,11 @@
 Sources of the defaults: Karp (thesis, 2024), chapter 4.
 """
 
-import ml_collections
 import scipy.special
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.reporting.courses import OF_ANY
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
 
 # Swept fields of each question, besides cases and seeds.
 AXES: dict[str, tuple[str, ...]] = {
@@ -71,18 +69,10 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: case x the question's own axes x seed.
-
-    Figure 4.1 has the exact gradient before the sampled ones.
-
-    Raises:
-        InputError: a case is not three numbers.
-    """
+def sweep(config: Config) -> list[dict[str, object]]:
+    """Returns the points: case x the question's own axes x seed, an exact gradient first."""
     points: list[dict[str, object]] = []
     for case in config.sweep.cases:
-        if len(case) != 3:
-            raise InputError(f"config.sweep.cases has {case!r}; accepted: (L, n, M)")
         names = ("vocabulary_size", "sequence_length", "list_length")
         settings: list[dict[str, object]] = [dict(zip(names, case, strict=True))]
         if config.question == "value_step":
@@ -97,18 +87,17 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
 
 RULES = (
     Rule(
+        "sweep.cases", lambda c: all(len(case) == 3 for case in c.sweep.cases), "triples (L, n, M)"
+    ),
+    Rule(
         "measures",
         lambda c: not c.measures or c.question in ("value_step", "value_random"),
         "() for the question {c.question!r}, whose descent starts again wherever its rate turns "
         "out to be too large; other questions are 'value_step' and 'value_random'",
     ),
     *(
-        Rule(
-            name,
-            lambda c, name=name: c[name] < c.vocabulary_size,
-            "below L = {c.vocabulary_size}",
-        )
-        for name in ("sequence_length", "list_length")
+        Rule(n, lambda c, n=n: c[n] < c.vocabulary_size, "below L = {c.vocabulary_size}")
+        for n in ("sequence_length", "list_length")
     ),
     Rule(
         "list_step",

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -23,6 +22,7 @@ from lsa_jax.experiments.transformers.one_layer import (
     strictly_correct,
 )
 from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.fields import Config
 from lsa_jax.training.curvature import largest_eigenvalue
 
 # An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.
@@ -80,14 +80,11 @@ def _count_right(params: Params, data: Data) -> Int[Array, ""]:
 
 
 def strict_accuracy(params: Params, data: Data) -> float:
-    """Returns the share of tokens that are right by the strict rule, 1 where all are.
-
-    A processor's mean of ones is 1 - 1e-16 for some numbers of tokens, 212,520 among them.
-    """
+    """Returns the exact share of right tokens; a mean of ones may be 1 - 1e-16."""
     return int(_count_right(params, data)) / data["sequences"].size
 
 
-def fixed_value_descent(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Descent:
+def fixed_value_descent(config: Config, task: sampler.DecisionLists) -> Descent:
     """Returns theorem 4.3: V = cP, W from 0."""
     tokens, n = config.vocabulary_size, config.sequence_length
     sequences = jnp.asarray(sampler.all_sets(tokens, n))
@@ -110,9 +107,7 @@ def fixed_value_descent(config: ml_collections.ConfigDict, task: sampler.Decisio
     )
 
 
-def trained_value_descent(
-    config: ml_collections.ConfigDict, task: sampler.DecisionLists
-) -> Descent:
+def trained_value_descent(config: Config, task: sampler.DecisionLists) -> Descent:
     """Returns theorem 4.4: V from cP + noise uniform on [-epsilon/2, epsilon/2], W from 0."""
     tokens, n, epsilon = config.vocabulary_size, config.sequence_length, config.epsilon
     sequences = jnp.asarray(sampler.all_sets(tokens, n))
@@ -184,7 +179,7 @@ def _row(params: Params, descent: Descent, task: sampler.DecisionLists) -> Row:
 
 
 def _walk(
-    config: ml_collections.ConfigDict, task: sampler.DecisionLists, descent: Descent, assumed: float
+    config: Config, task: sampler.DecisionLists, descent: Descent, assumed: float
 ) -> tuple[list[Row], int | None, float]:
     """Descends with eta = 1 / `assumed` until a larger eigenvalue is met, or to the end.
 
@@ -212,7 +207,7 @@ def _walk(
         params, step = after, step + 1
 
 
-def run_theorem(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Outcome:
+def run_theorem(config: Config, task: sampler.DecisionLists) -> Outcome:
     """Runs theorem 4.3 or 4.4 at one point and measures its quantities.
 
     Raises:

@@ -6,13 +6,11 @@ descent is on the whole population; points that differ in lists, V_0 and c alone
 """
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -20,13 +18,15 @@ from jaxtyping import Array, Bool, Float, Int
 from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import logits, mean_loss, strictly_correct
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Outcome, with_last_measures
+from lsa_jax.sweep.experiment import Outcome, Progress, with_last_measures
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 Params = dict[str, Array]
 Row = dict[str, Array]
+Sequences = Int[Array, "sequences n"]
 
 
 class AttentionReplica(NamedTuple):
@@ -35,7 +35,7 @@ class AttentionReplica(NamedTuple):
     start: Params  # W_0 = 0 and V_0
     scale: Float[Array, ""]  # c
     permutation: Float[Array, "L L"]  # P
-    labels: Int[Array, "sequences n"]  # of all sequences
+    labels: Sequences  # of all sequences
 
 
 class AttentionState(NamedTuple):
@@ -46,9 +46,7 @@ class AttentionState(NamedTuple):
 
 
 def make_replica(
-    config: ml_collections.ConfigDict,
-    task: sampler.DecisionLists,
-    sequences: Int[Array, "sequences n"],
+    config: Config, task: sampler.DecisionLists, sequences: Sequences
 ) -> AttentionReplica:
     """Returns the arrays of one run, from its settings and lists."""
     key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.VALUES)
@@ -65,7 +63,7 @@ def advance(
     learning_rate: float,
     state: AttentionState,
     replica: AttentionReplica,
-    sequences: Int[Array, "sequences n"],
+    sequences: Sequences,
     num_steps: Int[Array, ""],
 ) -> tuple[AttentionState, Row]:
     """Takes steps of gradient descent on the population loss, then measures the run."""
@@ -94,11 +92,7 @@ def advance(
 
 
 def make_course(
-    config: ml_collections.ConfigDict,
-    starts: Any,
-    sequences: Int[Array, "sequences n"],
-    labels: list[Int[Array, "sequences n"]],
-    marks: list[int],
+    config: Config, starts: Any, sequences: Sequences, labels: list[Sequences], marks: list[int]
 ) -> Course | None:
     """Returns measures of how lazy or rich training is, of sequences' last tokens; None for none.
 
@@ -118,15 +112,9 @@ def make_course(
 
 
 def run_training(
-    group: list[Point],
-    tasks: list[sampler.DecisionLists],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], tasks: list[sampler.DecisionLists], directory: Path, progress: Progress
 ) -> list[Outcome]:
-    """Trains and measures the runs of a group together, from their last checkpoint if any.
-
-    A run whose loss stops being finite has failed; the others go on.
-    """
+    """Trains and measures the runs of a group together; one that diverges has failed."""
     config, layout = group[0].config, ReplicaLayout(len(group))
     sequences = jnp.asarray(sampler.all_sets(config.vocabulary_size, config.sequence_length))
     replicas = [make_replica(p.config, t, sequences) for p, t in zip(group, tasks, strict=True)]
@@ -149,7 +137,7 @@ def run_training(
     return [_outcome(config, runs, replica) for replica in range(len(group))]
 
 
-def _outcome(config: ml_collections.ConfigDict, runs: Evaluations, replica: int) -> Outcome:
+def _outcome(config: Config, runs: Evaluations, replica: int) -> Outcome:
     """Returns one run's outcome at the end."""
     steps, finite = runs.steps, np.isfinite(runs.table["loss"][:, replica])
     history = [runs.row(replica, place) for place in np.flatnonzero(finite).tolist()]

@@ -8,7 +8,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
@@ -16,6 +15,7 @@ from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention, one_layer
 from lsa_jax.experiments.transformers.training import make_course
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
+from lsa_jax.sweep.fields import Config
 
 # Default number of sequences for measures: one step is too short to spend a tenth of it on them.
 _MEASURED = 16
@@ -23,8 +23,10 @@ _MEASURED = 16
 # Sequences per gradient; sums over more of them would not fit into memory.
 _PIECE = 500
 
+Matrix = Float[Array | np.ndarray, "L L"]
 
-def label_meetings(task: sampler.DecisionLists, sequence_length: int) -> Float[np.ndarray, "L L"]:
+
+def label_meetings(task: sampler.DecisionLists, sequence_length: int) -> Matrix:
     """Returns how often label l and token k meet: sum over tokens a of Pr(y_a = l, and a, k in s).
 
     Token a has the label pi(a_j) where a and a_j are in the sequence and a_1, ..., a_{j-1} are not.
@@ -43,9 +45,7 @@ def label_meetings(task: sampler.DecisionLists, sequence_length: int) -> Float[n
     return meetings
 
 
-def population_gradient(
-    task: sampler.DecisionLists, sequence_length: int, v: Float[np.ndarray, "L L"]
-) -> Float[np.ndarray, "L L"]:
+def population_gradient(task: sampler.DecisionLists, sequence_length: int, v: Matrix) -> Matrix:
     """Computes the gradient of the population loss in V at W = 0, without listing sequences.
 
     It is E[(sigma_l - share of labels l) 1[k in s]] / n. The labels' part is exact. The softmax
@@ -65,9 +65,9 @@ def sampled_gradient(
     key: Key[Array, ""],
     task: sampler.DecisionLists,
     sequence_length: int,
-    v: Float[Array, "L L"],
+    v: Matrix,
     num_sequences: int,
-) -> tuple[Float[Array, "L L"], Float[Array, ""]]:
+) -> tuple[Matrix, Float[Array, ""]]:
     """Computes the gradient in V at W = 0 over sampled sequences.
 
     Returns:
@@ -86,12 +86,8 @@ def sampled_gradient(
 
 @functools.partial(jax.jit, static_argnames=("sequence_length", "size"))
 def _piece_sums(
-    key: Key[Array, ""],
-    task: sampler.DecisionLists,
-    sequence_length: int,
-    v: Float[Array, "L L"],
-    size: int,
-) -> tuple[Float[Array, "L L"], Float[Array, ""]]:
+    key: Key[Array, ""], task: sampler.DecisionLists, sequence_length: int, v: Matrix, size: int
+) -> tuple[Matrix, Float[Array, ""]]:
     """Sums, over `size` sequences, the gradient and the share of the commonest label."""
     sequences = sampler.sample_sequences(key, size, v.shape[0], sequence_length)
     labels = sampler.label_sequences(task, sequences)
@@ -101,12 +97,11 @@ def _piece_sums(
     return size * gradient, commonest
 
 
-def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[str, float]:
+def picked_up(v: Matrix, pi: Int[np.ndarray, " L"]) -> dict[str, float]:
     """Returns measures of P in V.
 
-    `columns_right`: share of columns k whose largest entry is in row pi(k). `correlation` of the
-    entries of V with those of P. `on_mean`, `on_min`: V where P is 1; `off_mean`, `off_max`: V
-    where P is 0.
+    `columns_right`: share of columns k whose largest entry is in row pi(k); `correlation` of the
+    entries of V with those of P; mean and extreme of V where P is 1 ("on") and 0 ("off").
     """
     permutation = sampler.permutation_matrix(pi)
     on, off = v[permutation == 1], v[permutation == 0]
@@ -120,7 +115,7 @@ def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[st
     }
 
 
-def start_of(config: ml_collections.ConfigDict) -> dict[str, Array]:
+def start_of(config: Config) -> dict[str, Array]:
     """Returns W = 0 and V_0 ~ N(0, value_std^2)."""
     model = one_layer(config.vocabulary_size, value_std=config.value_std)
     key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.INIT)
@@ -128,8 +123,8 @@ def start_of(config: ml_collections.ConfigDict) -> dict[str, Array]:
 
 
 def value_after_step(
-    config: ml_collections.ConfigDict, task: sampler.DecisionLists
-) -> tuple[Float[np.ndarray, "L L"], dict[str, float]]:
+    config: Config, task: sampler.DecisionLists
+) -> tuple[Matrix, dict[str, float]]:
     """Takes the step of figure 4.1; returns V after it, and metrics of a sampled gradient."""
     key, n, v = jax.random.key(config.seed), config.sequence_length, start_of(config)["v"]
     eta = config.vocabulary_size**2 if config.step_size is None else config.step_size
@@ -142,12 +137,8 @@ def value_after_step(
     return after, {"uniform_attention_limit": float(commonest)}
 
 
-def run_step(config: ml_collections.ConfigDict, task: sampler.DecisionLists) -> Outcome:
-    """Takes the step of figure 4.1 at one point; measures P in V, and the change of the network.
-
-    Measures at the start and after the step have sequences of their own, as the exact gradient has
-    none.
-    """
+def run_step(config: Config, task: sampler.DecisionLists) -> Outcome:
+    """Takes the step of figure 4.1 at one point; measures P in V, and the network."""
     after, limit = value_after_step(config, task)
     outcome = Outcome({**picked_up(after, task.pi), **limit}, [])
     if not config.measures:

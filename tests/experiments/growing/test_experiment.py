@@ -2,42 +2,16 @@
 
 import numpy as np
 import pytest
-from small_sweeps import maker
+from small_sweeps import GROWING, maker
 
 from lsa_jax.experiments.growing import experiment
 from lsa_jax.experiments.growing.experiment import EXPERIMENT
 from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 
-TINY = {
-    "data.sources": ("a.txt",),
-    "data.vocabulary_size": 280,
-    "data.length": 8,
-    "data.validation_windows": 8,
-    "model.kind": "decoder",
-    "model.width": 8,
-    "model.heads": 2,
-    "model.hidden": 8,
-    "optimizer.learning_rate": 1e-2,
-    "batch_size": 8,
-    "layers": 2,
-    "added": 1,
-    "base_steps": 4,
-    "grow_steps": 4,
-    "dense_steps": 4,
-    "lag_steps": 2,
-    "checkpoint_every": 2,
-    "downstream.tasks": ("last_word",),
-    "downstream.answer_tokens": 3,
-    "downstream.examples": 9,
-    "max_replicas": 1,  # two parts of one operator: one program
-    "sweep.kind": ("decoder",),
-    "sweep.index": (0, 1),
-    "sweep.block_size": (1,),
-    "sweep.source": ("copy",),
-}
+ANSWERS = {"downstream.tasks": ("last_word",), "downstream.answer_tokens": 3}
 STACKING = {"question": "stacking", "sweep__source": ("copy",), "downstream__tasks": ()}
-make = maker(SETTINGS, TINY)
+make = maker(SETTINGS, GROWING | ANSWERS | {"downstream.examples": 9})
 
 
 def configure(**fields):

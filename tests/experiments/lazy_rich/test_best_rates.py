@@ -6,14 +6,11 @@ import pytest
 import scipy.stats
 from reports import make_report
 
-from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
-    best_rate,
-    best_rates,
-    curve,
-)
+from lsa_jax.experiments.lazy_rich.learning_rates.experiment import best_rate, best_rates, curve
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 
+KEYS = ("parameterization", "width_factor")
 OCTAVES = np.arange(-10.0, -1.0, 0.5)
 # Slopes of the log loss to the left and right, and how flat its bottom is: of a narrow network and
 # of a wide one.
@@ -152,7 +149,7 @@ def test_parabolas_shift_by_the_mean_of_their_seeds_shifts_with_its_interval(tmp
     )
     assert stays.ours == pytest.approx(0.3, abs=0.02)
     assert (falls.status, stays.status) == ("shown", "shown")
-    found = best_rates(parabolas(bests)).set_index(["parameterization", "width_factor"])
+    found = best_rates(parabolas(bests), KEYS).set_index(["parameterization", "width_factor"])
     expected = np.mean(first), np.std(first, ddof=1) / 2
     assert found.loc[("mup", 2)].tolist() == pytest.approx(expected, abs=0.01)
 
@@ -200,26 +197,8 @@ def test_intervals_cover_the_shift_of_the_best_rate(tmp_path):
         table = sweep(places, lambda at: made[at[0]][at[1]] - 2)  # noqa: B023
         claims = reported(table, tmp_path).claims
         covered += [c.low < true < c.high for c, true in zip(claims, (-2.0, 0.0), strict=True)]
-        found = best_rates(table)
+        found = best_rates(table, KEYS)
         errors.append(found[found["width_factor"] == 16])
     assert 0.84 <= np.mean(covered) <= 1.0
     for _, own in pd.concat(errors).groupby("parameterization"):
         assert own["octaves"].std() == pytest.approx(own["error"].pow(2).mean() ** 0.5, rel=0.4)
-
-
-def test_the_table_of_rates_has_a_cell_a_width_and_the_figure_the_mean_losses(tmp_path):
-    bests = {("standard", 1): {0: -4.0, 1: -5.0}, ("standard", 4): {0: -6.0}, ("mup", 1): {0: -4.0}}
-    table = parabolas(bests)
-    lost = (table["seed"] == 1) & (table["learning_rate"] == 0.25)
-    table.loc[lost, ["train_loss", "diverged"]] = np.nan, True
-    failed = table.assign(status="failed", train_loss=1.0)
-    made = reported(pd.concat([table, failed]).astype({"diverged": bool}), tmp_path, epochs=7)
-    ((_, shown),) = made.tables
-    assert shown["width factor 1"].tolist() == ["-4.50 ± 0.50", "-4.00"]
-    figure = made.figures["learning_rates"]()
-    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
-    seen = dict(zip(lines["1"].get_xdata(), lines["1"].get_ydata(), strict=True))
-    assert seen[2.0**-4] == pytest.approx((np.exp(-1) + np.exp(0.05 - 1)) / 2)
-    assert list(lines) == ["1", "4"] and np.isnan(seen[0.25])
-    for nothing in (failed, table.drop(columns="train_loss")):
-        assert not reported(nothing, tmp_path).claims

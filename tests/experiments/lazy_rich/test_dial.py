@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from lsa_jax import kernels
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.coordinate_check import experiment as coordinate_check
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS as COORDINATES
@@ -84,15 +83,6 @@ def test_the_dial_trains_networks_at_their_scale_and_linearisations_at_infinity(
     measures = SETTINGS.default_config().measures
     assert given == [(2, [0.1, 0.1], 0.5, measures), (1, [0.1], np.inf, ())]
     assert found[0].metrics["weight_movement"] == 2.5 and found[0].metrics["num_test"] == 12
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [({"measures": ("kernel_distance",)}, "measures"), ({"data.image_size": 9}, "data.image_size")],
-)
-def test_settings_that_do_not_fit_together_are_refused(fields, field):
-    with pytest.raises(InputError, match=rf"^config\.{field} is .*; accepted: "):
-        SETTINGS.validate(set_fields(SETTINGS.default_config(), fields))
 
 
 def test_the_exact_regression_has_the_kernel_of_the_network_s_jacobians(tmp_path):

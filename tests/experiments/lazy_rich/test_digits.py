@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.sweep.points import Point
@@ -34,33 +33,12 @@ def read():
     return digits.task_of(point, digits.load([point], None))
 
 
-def test_each_test_image_has_its_copies_and_each_training_image_is_there_once(read):
-    assert read.train.inputs.shape == (24, 8, 8, 1) and read.train.targets.shape == (24, 10)
-    assert read.test.inputs.shape == (36, 8, 8, 1) and read.test.targets.shape == (36, 10)
-    for part in read.test:
-        np.testing.assert_array_equal(part[12:24], part[:12])
-        np.testing.assert_array_equal(part[24:], part[:12])
-    assert len({row.tobytes() for row in np.asarray(read.train.inputs)}) == 24
-
-
-def test_images_are_read_once_for_each_way_of_preparing_them():
-    points = [point_of(seed=0), point_of(seed=1), point_of(**{"data.noise": 0.1})]
-    found = digits.load(points, None)
-    assert len(found) == 2
-    assert digits.task_of(points[0], found) is digits.task_of(points[1], found)
-
-
-def test_an_image_larger_than_its_background_is_refused_as_the_data_are_read():
-    with pytest.raises(InputError, match="image_size is 12; accepted: "):
-        digits.load([point_of(**{"data.image_size": 12})], None)
-
-
 def test_a_digit_is_in_a_corner_of_noise_that_is_its_own(read):
     config = point_of().config
     images = np.asarray(digits.whole(config, digits.TRAIN, read.train).inputs)
-    assert images.shape == (24, 11, 11, 1)
+    assert images.shape == (24, 11, 11, 1) and len(read.test.targets) == 36  # three copies
     corners, outside = set(), []
-    for image, digit in zip(images, np.asarray(read.train.inputs), strict=True):
+    for image, digit in zip(images, np.asarray(read.train.images), strict=True):
         ink = digit > 0
         for i, j in ((0, 0), (0, 3), (3, 0), (3, 3)):
             if np.allclose(image[i : i + 8, j : j + 8][ink], digit[ink], atol=1e-6):
@@ -76,9 +54,6 @@ def test_a_digit_is_in_a_corner_of_noise_that_is_its_own(read):
     np.testing.assert_array_equal(few.inputs, images[[7, 3]])
     other = digits.compose(config, digits.TEST, read.train, key, jnp.array([7, 3]))
     assert (other.inputs != few.inputs).any()
-    source = digits.source(config, digits.TRAIN, read.train)
-    fetched = source.fetch(source.arrays, {"data_key": key}, jnp.array([7, 3]), jnp.int32(5))
-    np.testing.assert_array_equal(fetched.inputs, few.inputs)
 
 
 def test_rates_rise_over_the_warm_up_s_steps_with_the_factors_of_the_parameterisation(read):

@@ -10,9 +10,8 @@ from small_sweeps import maker
 
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich.papers import experiment, tasks
-from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, SETTINGS, TASKS
+from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, SETTINGS
 from lsa_jax.experiments.lsa.noise_curves import tasks as noise_tasks
 from lsa_jax.models.model import Model
 from lsa_jax.reporting import files, outcomes
@@ -149,10 +148,6 @@ def test_the_error_of_the_variance_explained_is_that_of_the_mean_squared_error()
     assert kept.values[:2].tolist() == [1 / 4, 3 / 4]
 
 
-def test_steps_are_batches_of_fifty_in_all_epochs():
-    assert tasks.steps_of(made_up(np.zeros(101), False)) == 4 * 3
-
-
 def moves_of(rule, count, start=0.0):
     """Returns how far a number moves in each step with a slope of 1, put back after it."""
     params, moved = jnp.float32(start), []
@@ -247,11 +242,6 @@ def test_a_learner_that_fails_leaves_the_others(tmp_path, monkeypatch):
     assert network.metrics["train_loss"] == 0.25 and network.status == "ok"
 
 
-def test_measures_that_a_single_filter_does_not_have_are_refused():
-    with pytest.raises(InputError, match=r"^config\.measures is .*; accepted: "):
-        points_of("figure3", measures=("effective_rank",))
-
-
 # Scores and errors of test examples by learner, in the order in which they are listed.
 SCORES = {"network": 90.0, FIXED[0]: 60.0, FIXED[1]: 70.0, "ntk_trained": 86.0, "rfm": 75.0}
 ERRORS = {"network": 0.3, FIXED[0]: 5.0, FIXED[1]: 0.4, "ntk_trained": 1.2, "rfm": 0.5}
@@ -328,16 +318,3 @@ def test_kept_outcomes_pair_learners_by_example(tmp_path, kind):
 def test_without_a_gap_or_a_network_that_learns_nothing_is_closed(changed, statuses, tmp_path):
     claims = reported(scored("figure6", scores=SCORES | changed), tmp_path).claims
     assert tuple(claim.status for claim in claims) == statuses
-
-
-def test_the_table_has_the_scores_and_the_share_of_a_gap_that_is_closed(tmp_path):
-    table = pd.concat([scored("figure6", seeds=2).assign(score=50.0), scored("figure3", seeds=2)])
-    table.loc[(table["seed"] == 1) & (table["learner"] == "rfm"), "score"] += 2
-    failed = table.assign(status="failed", score=0.0)
-    made = reported(pd.concat([table, failed]), tmp_path)
-    ((_, shown),) = made.tables
-    assert shown["data"].tolist() == [TASKS["figure6"], TASKS["figure3"]]
-    assert shown[LEARNERS["rfm"]].tolist() == ["51.0 ± 1.4", "76.0 ± 1.4"]
-    assert shown[f"gap closed by {LEARNERS['rfm']} (%)"].tolist() == ["", "30"]
-    assert shown[f"gap closed by {LEARNERS['ntk_trained']} (%)"].tolist() == ["", "80"]
-    assert len(made.figures["papers"]().axes[0].containers) == len(LEARNERS)

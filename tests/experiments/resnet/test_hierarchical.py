@@ -4,27 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_sweeps import maker
+from small_sweeps import SEARCH, maker
 
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.hierarchical import experiment, kernels, settings, tasks
 from lsa_jax.experiments.resnet.shallow import first_features, last_features, shallow
 from lsa_jax.sweep.variants import set_fields
 
-TINY = {
-    "d": 8,
-    "num_train": 20,
-    "num_test": 10,
-    "num_probe": 40,
-    "batch_size": 20,
-    "epochs": 4,
-    "fall_epoch": 2,
-    "eval_every": 2,
-    "watch_every": 2,
-    "width": 6,
-    "sweep.width": (6,),
-    "sweep.seed": (0, 1),
-}
+TINY = SEARCH | {"batch_size": 20, "num_probe": 40, "watch_every": 2, "width": 6}
+TINY["sweep.seed"] = (0, 1)
 make = maker(settings.SETTINGS, TINY)
 
 
@@ -157,13 +144,6 @@ def test_kernels_of_inputs_are_their_formulas(key):
     np.testing.assert_allclose(kernels.arc_cosine_kernel(*on_device), expected, rtol=1e-4)
 
 
-def interpolated(features, targets, features_test):
-    """Returns predictions of least squares of the least norm, of differences from the mean."""
-    mean = targets.mean(axis=0)
-    weights = np.linalg.lstsq(features, targets - mean, rcond=None)[0]
-    return mean + features_test @ weights
-
-
 @pytest.mark.parametrize("learner", ["ntk_exact", "last_exact"])
 def test_exact_finite_kernels_are_least_squares_on_derivatives_or_features(learner):
     """Of derivatives, added to the initial outputs; a large ridge learns the mean alone."""
@@ -253,21 +233,48 @@ def test_the_missed_share_is_weighted_by_the_signals_mean_squares():
         assert float(experiment.share_missed(outputs, signal)) == pytest.approx(share)
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"learner": "gaussian"}, "net"),
-        ({"net": "3layer_bottleneck", "learner": "ntk_infinite"}, "net"),
-        ({"composite_degree": 5}, "composite_degree"),
-        ({"outputs": 5}, "outputs"),
-        ({"search.rung_epochs": (2,)}, "search.rung_keep"),
-        ({"search.rung_epochs": (4,), "search.rung_keep": (1,)}, "search.kernel_rung_keep"),
-        ({"learner": "ntk_exact", "num_train": 9000}, "num_train"),
-        ({"question": "epochs", "beta": 0.0}, "beta"),
-        ({"sweep.series": (("3resnet",),)}, "sweep.series"),
-        ({"ridges": ()}, "ridges"),
-    ],
-)
-def test_settings_that_do_not_fit_together_are_refused(fields, field):
-    with pytest.raises(InputError, match=rf"^config\.{field} is .*; accepted: "):
-        settings.SETTINGS.validate(configure(**fields))
+# --- targets --------------------------------------------------------------------------------------
+
+
+def hierarchy(**fields):
+    return tasks.make_hierarchy(set_fields(settings.SETTINGS.default_config(), fields))
+
+
+def cube(key, count, d):
+    return jax.random.rademacher(key, (count, d), jnp.float32)
+
+
+def test_the_paper_s_target_is_products_of_neighbours_and_one_parity_of_degree_8(key):
+    x = cube(key, 40, 30)
+    base, composite = tasks.signals(hierarchy(alpha=0.3, beta=0.5), x)
+    x = np.asarray(x)
+    pairs = np.stack([x[:, 2 * i] * x[:, 2 * i + 1] for i in range(15)], axis=1)
+    np.testing.assert_array_equal(base, 0.5 * pairs)
+    signs = [-1 if i % 2 else 1 for i in range(1, 16)]
+    expected = 0.3 * np.outer(np.prod(x[:, :8], axis=1), signs)
+    np.testing.assert_allclose(composite, expected, rtol=1e-6)
+
+
+def test_fewer_outputs_are_the_first(key):
+    x = cube(key, 5, 8)
+    few = hierarchy(d=8, base_degree=1, composite_degree=3, outputs=3)
+    np.testing.assert_array_equal(few.base(x), x[:, :3])
+    product = np.prod(x[:, :3], axis=1)
+    expected = np.stack([-product, product, -product], axis=1)
+    np.testing.assert_array_equal(few.composite(x[:, :3]), expected)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 4])
+def test_polynomials_of_gaussians_have_mean_0_and_variance_1(key, degree):
+    z = jax.random.normal(key, (200_000, 2))
+    values = np.asarray(tasks.polynomials(jnp.array([[0.6, 0.8]]), degree)(z), float)
+    assert abs(values.mean()) < 0.02 and abs(values.var() - 1) < 0.15
+
+
+def test_smooth_targets_are_functions_of_the_base_signal_s_features(key):
+    fields = {"target": "smooth", "d": 6, "outputs": 3, "base_degree": 2, "composite_degree": 1}
+    base, composite = tasks.signals(hierarchy(alpha=0.5, **fields), cube(key, 7, 6))
+    assert base.shape == composite.shape == (7, 3)
+    # Degree 1: alpha times a linear map of F with unit rows.
+    matrix = np.linalg.lstsq(np.asarray(base), np.asarray(composite) / 0.5, rcond=None)[0]
+    np.testing.assert_allclose(np.linalg.norm(matrix, axis=0), 1, rtol=1e-3)

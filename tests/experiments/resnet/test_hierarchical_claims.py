@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, most_samples
-from lsa_jax.experiments.resnet.hierarchical.report import error_table, runs_of
+from lsa_jax.experiments.resnet.hierarchical.experiment import runs_of
 from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
@@ -184,12 +184,3 @@ def test_theorems_2_and_3_hold_up_to_their_own_numbers(kernel, features, changes
         for claim in samples(network, kernel, features, **options, **LINEAR)
     }
     assert [status for item, status in found.items() if item.startswith("least error")] == expected
-
-
-def test_cells_are_medians_with_the_range_of_the_seeds_and_a_limit_stands_apart():
-    errors = [("a", 50, 3.0), ("a", 50, 1.0), ("a", 50, 1.25), ("a", 1000, 0.5), ("b", np.nan, 2.0)]
-    table = error_table(pd.DataFrame(errors, columns=["series", "width", "test_error"]), "width")
-    assert list(table) == ["series", "50", "1000", "limit"]
-    by_series = table.set_index("series")
-    assert by_series.loc["a"].tolist()[:2] == ["1.25 (1 to 3)", "0.5"]
-    assert by_series.loc["b", "limit"] == "2" and pd.isna(by_series.loc["a", "limit"])

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from lsa_jax import kernels, models
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.theory.laws import claims, experiment
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.sweep.fields import product
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.curvature import sharpness
@@ -40,7 +40,13 @@ def trained(directory, **fields):
     return points[0].config, data, outcome
 
 
-def reported(table, folder, **fields):
+def made_up(axes, **columns):
+    """Returns finished runs of all combinations of axes and seeds; columns may be functions."""
+    runs = pd.DataFrame(product(axes | {"seed": SEEDS}))
+    return runs.assign(id=runs.index.astype(str), status="ok", **columns)
+
+
+def reported(table, **fields):
     """Returns the statuses and numbers of the claims on a made-up table of results."""
     config = set_fields(SETTINGS.default_config(), fields)
     runs = Runs.of(SETTINGS.sweep(config), table)
@@ -265,82 +271,56 @@ def rates_of(depth, power, guess=False):
         (2, 3.0, ("shown", "condition not met")),  # beyond the rates swept
     ],
 )
-def test_the_slope_of_the_best_rate_is_compared_with_the_law_of_its_depth(
-    depth, power, statuses, tmp_path
-):
+def test_the_slope_of_the_best_rate_is_compared_with_the_law_of_its_depth(depth, power, statuses):
     fields = {
         "sweep.depth": (depth,),
         "sweep.output_scale": SCALES,
         "sweep.learning_rate": tuple(2.0**OCTAVES),
         "sweep.with_scale": True,
-        "sweep.seed": SEEDS,
     }
-    lazy, rich = reported(rates_of(depth, power), tmp_path, **fields)
+    lazy, rich = reported(rates_of(depth, power), **fields)
     assert (lazy.status, rich.status) == statuses
     if "condition not met" not in statuses:
         assert rich.ours == pytest.approx(power, abs=0.03) and lazy.ours == pytest.approx(
             0, abs=0.05
         )
-    guessing = reported(rates_of(depth, 1.0, guess=True), tmp_path, **fields)
+    guessing = reported(rates_of(depth, 1.0, guess=True), **fields)
     assert {claim.status for claim in guessing} == {"condition not met"}
 
 
-def test_grokking_s_claims_on_delays_the_control_and_the_kernel(tmp_path):
+def test_grokking_s_claims_on_delays_the_control_and_the_kernel():
     scales = (0.25, 0.5, 1.0, 2.0, 64.0)
-    table = pd.DataFrame(
-        [
-            {
-                "output_scale": alpha,
-                "seed": seed,
-                "delay": 0.5 * np.log2(alpha) + 3 + 0.01 * seed * alpha,
-                "test_falls": float(alpha < 64),
-                "train_loss": 0.01,
-                "test_loss": 0.01 * alpha + 0.001 * seed,
-                "kernel_between": 0.3 if alpha < 1 else 0.7 + 0.01 * seed,
-                "kernel_distance_train": 0.1,
-                "kernel_distance_test": 0.2,
-                "linearization_gap_train": 0.1,
-                "linearization_gap_test": 0.2,
-            }
-            for alpha in scales
-            for seed in SEEDS
-        ]
+    table = made_up(
+        {"output_scale": scales},
+        delay=lambda r: 0.5 * np.log2(r.output_scale) + 3 + 0.01 * r.seed * r.output_scale,
+        test_falls=lambda r: (r.output_scale < 64).astype(float),
+        train_loss=0.01,
+        test_loss=lambda r: 0.01 * r.output_scale + 0.001 * r.seed,
+        kernel_between=lambda r: (0.7 + 0.01 * r.seed).where(r.output_scale >= 1, 0.3),
+        **{f"{name}_train": 0.1 for name in ("kernel_distance", "linearization_gap")},
+        **{f"{name}_test": 0.2 for name in ("kernel_distance", "linearization_gap")},
     )
-    table = table.assign(id=table.index.astype(str), status="ok")
-    fields = GROKKING | {"sweep.output_scale": scales, "sweep.seed": SEEDS}
-    slope, control, low, high, *_ = reported(table, tmp_path, **fields)
+    fields = GROKKING | {"sweep.output_scale": scales}
+    slope, control, low, high, *_ = reported(table, **fields)
     assert slope.status == control.status == high.status == "shown"
     assert slope.ours == pytest.approx(0.5, abs=0.05) and low.status == "not shown"
     never = table.assign(test_falls=0.0)
-    _, control, low, high, *_ = reported(never, tmp_path, **fields)
+    _, control, low, high, *_ = reported(never, **fields)
     assert {control.status, low.status, high.status} == {"condition not met"}
     shrinking = table.assign(delay=-table["delay"])
-    assert reported(shrinking, tmp_path, **fields)[0].status == "not shown"
+    assert reported(shrinking, **fields)[0].status == "not shown"
 
 
-def test_sharpness_s_claims_on_the_edge_and_the_lazy_network(tmp_path):
-    rows = [
-        {
-            "output_scale": alpha,
-            "learning_rate": rate,
-            "seed": seed,
-            "start_ratio": 0.3 if rate < 0.2 else 0.9,
-            "edge_ratio": 1.02 + 0.01 * seed,
-            "sharpening": 1.3 + 0.01 * seed,
-        }
-        for alpha in (0.1, 64.0)
-        for rate in (0.1, 0.2)
-        for seed in SEEDS
-    ]
-    table = pd.DataFrame(rows)
-    table = table.assign(id=table.index.astype(str), status="ok")
-    fields = {
-        "law": "sharpness",
-        "sweep.output_scale": (0.1, 64.0),
-        "sweep.learning_rate": (0.1, 0.2),
-        "sweep.seed": SEEDS,
-    }
-    found = [claim.status for claim in reported(table, tmp_path, **fields)]
+def test_sharpness_s_claims_on_the_edge_and_the_lazy_network():
+    axes = {"output_scale": (0.1, 64.0), "learning_rate": (0.1, 0.2)}
+    table = made_up(
+        axes,
+        start_ratio=lambda r: np.where(r.learning_rate < 0.2, 0.3, 0.9),
+        edge_ratio=lambda r: 1.02 + 0.01 * r.seed,
+        sharpening=lambda r: 1.3 + 0.01 * r.seed,
+    )
+    fields = {f"sweep.{name}": values for name, values in axes.items()} | {"law": "sharpness"}
+    found = [claim.status for claim in reported(table, **fields)]
     assert found == ["shown", "condition not met", "not shown"]
 
 
@@ -352,38 +332,19 @@ def test_sharpness_s_claims_on_the_edge_and_the_lazy_network(tmp_path):
         (0.40, 2.4, 0.25, ("shown", "shown", "not shown", "shown")),  # easy ones gain too
     ],
 )
-def test_scaling_s_claims_compare_powers_with_those_of_the_infinite_ntk(
-    hard, easy, lazy, statuses, tmp_path
-):
+def test_scaling_s_claims_compare_powers_with_those_of_the_infinite_ntk(hard, easy, lazy, statuses):
     own = {(0.1, 0.25): hard, (64.0, 0.25): lazy, (0.1, 1.5): easy, (64.0, 1.5): 1.5}
-    table = pd.DataFrame(
-        [
-            {
-                "output_scale": alpha,
-                "source_exponent": beta,
-                "phases": "aligned",
-                "seed": seed,
-                "exponent": exponent * (1 + 0.01 * seed),
-                "kernel_exponent": beta if alpha > 1 else 0.1,  # of the large alpha's rate
-            }
-            for (alpha, beta), exponent in own.items()
-            for seed in SEEDS
-        ]
+    axes = {"output_scale": (0.1, 64.0), "source_exponent": (0.25, 1.5), "phases": ("aligned",)}
+
+    def powers(runs):
+        of = [own[one] for one in zip(runs.output_scale, runs.source_exponent, strict=True)]
+        return np.array(of) * (1 + 0.01 * runs.seed)
+
+    # The kernel's power is that of the large alpha's rate.
+    table = made_up(
+        axes,
+        exponent=powers,
+        kernel_exponent=lambda r: np.where(r.output_scale > 1, r.source_exponent, 0.1),
     )
-    table = table.assign(id=table.index.astype(str), status="ok")
-    fields = SCALING | {
-        "sweep.output_scale": (0.1, 64.0),
-        "sweep.source_exponent": (0.25, 1.5),
-        "sweep.phases": ("aligned",),
-        "sweep.seed": SEEDS,
-    }
-    assert tuple(claim.status for claim in reported(table, tmp_path, **fields)) == statuses
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"num_train": 1438}, GROKKING | {"depth": 3}, GROKKING | {"model": "cnn"}],
-)
-def test_settings_that_do_not_fit_each_other_are_refused(fields):
-    with pytest.raises(InputError, match="accepted"):
-        SETTINGS.validate(set_fields(SETTINGS.default_config(), fields))
+    fields = SCALING | {f"sweep.{name}": values for name, values in axes.items()}
+    assert tuple(claim.status for claim in reported(table, **fields)) == statuses

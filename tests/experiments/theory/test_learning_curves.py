@@ -7,7 +7,6 @@ import pytest
 from small_sweeps import maker
 
 from lsa_jax import kernels
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.theory.learning_curves import claims, experiment
 from lsa_jax.experiments.theory.learning_curves.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
@@ -128,7 +127,7 @@ def claims_of(column, **fields):
     config, points = make(sweep__seed=(0, 1, 2), sweep__num_train=(2, 5, 10), **fields)
     rows = []
     for point in points:
-        row = {"id": point.id, "status": "ok"} | experiment.columns(point.config)
+        row = {"id": point.id, "status": "ok"} | experiment.EXPERIMENT.columns(point.config)
         rows.append(row | column(row["num_train"], row["learner"], row["seed"]))
     runs = Runs.of(SETTINGS.sweep(config), pd.DataFrame(rows), fresh=True)
     return {row.item: row for row in decide_all(claims.make_claims(config), runs)}
@@ -174,16 +173,3 @@ def test_exponents_are_those_of_power_laws():
     assert [row.status for row in ahead] == ["shown"] * 3
     ours = [float(str(row.ours).split()[0]) for row in ahead]
     np.testing.assert_allclose(ours, [0.5, 0.6, 0.4], atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"sweep__pool": (60, 60)}, "config.sweep.pool"),
-        ({"sweep__pool": (2000, 60, 60)}, "config.pool is 2000; accepted: at most the images of"),
-        ({"num_others": 400}, "config.num_others is 400"),
-    ],
-)
-def test_a_wrong_size_is_one_line(fields, words):
-    with pytest.raises(InputError, match=words):
-        make(**fields)

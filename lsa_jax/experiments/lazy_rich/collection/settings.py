@@ -25,8 +25,7 @@ class Task(NamedTuple):
         network: "MLP", "CNN", "ResNet" or "Transformer".
         parameterization: of MLP and CNN.
         output_scale: alpha; None trains f itself in place of alpha (f - f_0).
-        expected: the answer that is known beforehand: the word "rich", the dynamics "follows" or
-            "leaves", or "neither" rich nor lazy; "" where nothing is.
+        expected: the known answer: "rich", the dynamics "follows" or "leaves", or "neither"; or "".
     """
 
     examples: str

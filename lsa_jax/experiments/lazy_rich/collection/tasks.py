@@ -26,16 +26,9 @@ _TOKENS, _LENGTH = 4, 12  # different tokens, and tokens a sequence
 
 
 def examples(name: str, images: Mapping[str, ImageSet], source: str, num_images: int) -> Pair:
-    """Returns inputs and targets: class numbers, or real numbers in regression.
+    """Returns inputs float32 [n, ...], or tokens, and targets [n]: class or real numbers.
 
-    Args:
-        name: of the data; see the settings.
-        images: image sets by source.
-        source: of this data.
-        num_images: of large image sets, a subset balanced over classes.
-
-    Returns:
-        Inputs float32 [n, ...], whole numbers of tokens; targets [n].
+    `images` are by source; of large sets a subset of `num_images` is taken, balanced over classes.
     """
     draw = np.random.default_rng(0)
     if source == "digits":

@@ -1,12 +1,9 @@
 """The coordinate check: change of activations in a few steps, at growing width.
 
-Yang et al., Tensor Programs V (arXiv 2203.03466), appendix D.1: in muP as much at any width. The
-trained function is f - f_0: the outputs at the start fall with the width in muP, and narrow
-networks would have more to undo.
-
-Claims were stated before any run: in muP no layer's change depends on the width; in the standard
-parameterisation the outputs' change grows with it; in the NTK parameterisation SGD moves features
-the less the wider the network is.
+Yang et al., Tensor Programs V (arXiv 2203.03466), appendix D.1. The trained function is f - f_0:
+the outputs at the start fall with the width in muP, and narrow networks would have more to undo.
+Claims were stated before any run: in muP no layer's change depends on the width; the standard
+parameterisation's outputs change more with it, the NTK parameterisation's features less.
 """
 
 import functools
@@ -23,7 +20,7 @@ from jaxtyping import Array
 from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lazy_rich import digits
-from lsa_jax.experiments.lazy_rich.digits import TRAIN, DigitsTask, load
+from lsa_jax.experiments.lazy_rich.digits import TRAIN, ImageTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, enough, shown
 from lsa_jax.reporting.coordinates import FLAT, columns, draw_changes, name_of
@@ -55,7 +52,7 @@ class Check(NamedTuple):
     params: Any
 
 
-def make_check(config: Config, task: DigitsTask) -> Callable[[Array, Array], Check]:
+def make_check(config: Config, task: ImageTask) -> Callable[[Array, Array], Check]:
     """Returns the compiled function of a run key and a data key."""
     model, shape = digits.build(config), digits.input_shape(config, task)
     factors = model.rate_factors and model.rate_factors(shape, config.optimizer)
@@ -86,7 +83,7 @@ def make_check(config: Config, task: DigitsTask) -> Callable[[Array, Array], Che
     return check
 
 
-def _course(group: list[Point], task: DigitsTask, checks: list[Check]) -> Course | None:
+def _course(group: list[Point], task: ImageTask, checks: list[Check]) -> Course | None:
     """Returns the measures at the start and after the last step; None if there are none."""
     config = group[0].config
     start, params = (
@@ -114,7 +111,7 @@ def _course(group: list[Point], task: DigitsTask, checks: list[Check]) -> Course
 
 
 def run(
-    group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Takes a few steps at every point of a group, one after the other."""
     del directory  # a few steps are taken again
@@ -152,34 +149,21 @@ def _claims_of(rule: str, layers: Sequence[str]) -> list[Claim]:
     def slope_of(layer: str, name: str) -> Statistic:
         return slope(layer, "width_factor", optimizer=rule, parameterization=name)
 
-    control = Claim(
-        item=f"{_ITEM}, standard, {rule}, outputs",
-        statistic=slope_of(layers[-1], "standard"),
-        above=STEEP,
-        conditions=(_WIDTHS,),
-    )
+    where, outputs = f"standard, {rule}, outputs", slope_of(layers[-1], "standard")
+    control = Claim(f"{_ITEM}, {where}", outputs, above=STEEP, conditions=(_WIDTHS,))
     # Where all parameterisations are alike, it is not muP that makes the slope flat.
-    conditions = (_WIDTHS, shown(control, "the standard parameterisation is not flat"))
-    flat = [
-        Claim(
-            item=f"{_ITEM}, muP, {rule}, {name_of(layer)}, within {FLAT:g}",
-            statistic=slope_of(layer, "mup"),
-            paper=0.0,
-            within=FLAT,
-            seed_sd=0.05,
-            conditions=conditions,
+    known = {"conditions": (_WIDTHS, shown(control, "the standard parameterisation is not flat"))}
+    flat = {"paper": 0.0, "within": FLAT, "seed_sd": 0.05, **known}
+    claims = [control]
+    for layer in layers:
+        item = f"{_ITEM}, muP, {rule}, {name_of(layer)}, within {FLAT:g}"
+        claims.append(Claim(item, slope_of(layer, "mup"), **flat))
+    if rule == "sgd":
+        features = mean_of([slope_of(layer, "ntk") for layer in layers[:-1]])
+        claims.append(
+            Claim(f"{_ITEM}, NTK, sgd, mean of features", features, below=-STEEP, **known)
         )
-        for layer in layers
-    ]
-    if rule != "sgd":
-        return [control, *flat]
-    falls = Claim(
-        item=f"{_ITEM}, NTK, sgd, mean of features",
-        statistic=mean_of([slope_of(layer, "ntk") for layer in layers[:-1]]),
-        below=-STEEP,
-        conditions=conditions,
-    )
-    return [control, *flat, falls]
+    return claims
 
 
 # --- report -------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Settings: the change of activations in a few steps, by width and parameterisation."""
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION
+from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, RULES
 from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
 
 OPTIMIZERS = ("sgd", "adam")
@@ -29,4 +29,6 @@ FIELDS: dict[str, Field] = {
     "sweep.seed": Field(tuple(range(16)), tuple_of(integer(0)), "seeds"),
 }
 
-SETTINGS = Settings(FIELDS, product_of("optimizer", "parameterization", "width_factor", "seed"))
+SETTINGS = Settings(
+    FIELDS, product_of("optimizer", "parameterization", "width_factor", "seed"), RULES
+)

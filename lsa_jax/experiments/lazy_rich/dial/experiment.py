@@ -17,7 +17,7 @@ from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.diagnosis.runs import RIDGES, Pair, fit_kernel, linearization_error
 from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.dial.settings import BY_SCALE, MEASURES
-from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, DigitsTask, load
+from lsa_jax.experiments.lazy_rich.digits import TEST, TRAIN, ImageTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, above_chance, enough, shown
 from lsa_jax.reporting.courses import is_measure
@@ -27,7 +27,7 @@ from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
-from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -46,7 +46,7 @@ def rate_of(config: Config) -> float:
     return rate / config.width_factor if config.parameterization == "standard" else rate
 
 
-def _solve(config: Config, task: DigitsTask, params: Any) -> Outcome:
+def _solve(config: Config, task: ImageTask, params: Any) -> Outcome:
     """Fits the exact regression with the finite NTK of the network at these parameters."""
     train, test = (digits.whole(config, which, task[which]) for which in (TRAIN, TEST))
     kernel = kernels.finite_kernel(digits.build(config).apply, params)
@@ -70,7 +70,7 @@ def with_means(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _train(
-    group: list[Point], task: DigitsTask, directory: Path, progress: Progress
+    group: list[Point], task: ImageTask, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains one network, or linearisation, a seed; solves with the networks' kernels after it."""
     config, places = group[0].config, {point.config.seed: point for point in group}
@@ -101,7 +101,7 @@ def _train(
 
 
 def run(
-    group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single one exactly."""
     task, config = digits.task_of(group[0], data), group[0].config
@@ -149,61 +149,44 @@ def make_claims(config: Config) -> list[Claim]:
 
 def _scale_claims(scales: tuple[float, ...], name: str) -> list[Claim]:
     """Returns claims on a parameterisation: rich at the least scale, lazy at the largest."""
-    low, high = min(scales), max(scales)
-    own, where = (
-        {"dial": "output_scale", "parameterization": name},
-        f"{LABELS[name]} parameterisation",
-    )
+    low, high, where = min(scales), max(scales), f"{LABELS[name]} parameterisation"
+    own = {"dial": "output_scale", "parameterization": name}
     network = {"learner": "network", **own}
     rich, stiff = ({"output_scale": scale, **network} for scale in (low, high))
     lazy = {"output_scale": tuple(scale for scale in scales if scale >= LAZY_FROM), **network}
-    linear = accuracy(learner="linearized", **own)
     learns_rich, learns_stiff = (
         above_chance(f"the network at alpha {at['output_scale']:g}", classes=_CLASSES, **at)
         for at in (rich, stiff)
     )
-    differ = enough("output_scale", 2, "two output scales", **network)
-    beats = Claim(
-        item=f"points of accuracy at alpha {low:g}, network minus its linearisation, {where}",
-        statistic=minus(accuracy(**rich), linear),
-        above=0.0,
-        conditions=(learns_rich, differ),
-        digits=2,
-    )
+    linear = accuracy(learner="linearized", **own)
+    gaps = [minus(accuracy(**at), linear) for at in (rich, stiff)]
+    moved = [value("kernel_distance", **at) for at in (rich, stiff)]
+    more = {"conditions": (learns_rich, enough("output_scale", 2, "two output scales", **network))}
+    gap = "points of accuracy at alpha {:g}, network minus its linearisation, {}"
+    beats = Claim(gap.format(low, where), gaps[0], above=0.0, digits=2, **more)
     # Where both agree at every output scale, agreement is no sign of laziness.
     scale_matters = shown(beats, "the output scale makes a difference")
+    close = {"paper": 0.0, "within": MARGIN, "seed_sd": _POINTS_SD, "digits": 2}
+    close["conditions"] = learns_stiff, scale_matters
+    power = {"paper": -1.0, "within": SLOPE_MARGIN, "seed_sd": _SLOPE_SD}
+    power["conditions"] = scale_matters, enough("output_scale", 3, "three output scales", **lazy)
+    falls = f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up, within "
+    still = {"below": STILL, "conditions": (scale_matters,)}
+    kernel = "distance of the kernel"
     return [
         beats,
+        Claim(gap.format(high, f"within {MARGIN:g}, {where}"), gaps[1], **close),
+        Claim(f"{kernel} from its start at alpha {high:g}, {where}", moved[1], **still),
         Claim(
-            item=f"points of accuracy at alpha {high:g}, network minus its linearisation, "
-            f"within {MARGIN:g}, {where}",
-            statistic=minus(accuracy(**stiff), linear),
-            paper=0.0,
-            within=MARGIN,
-            seed_sd=_POINTS_SD,
-            conditions=(learns_stiff, scale_matters),
-            digits=2,
-        ),
-        Claim(
-            item=f"distance of the kernel from its start at alpha {high:g}, {where}",
-            statistic=value("kernel_distance", **stiff),
-            below=STILL,
-            conditions=(scale_matters,),
-        ),
-        Claim(
-            item=f"distance of the kernel at alpha {low:g} minus that at {high:g}, {where}",
-            statistic=minus(value("kernel_distance", **rich), value("kernel_distance", **stiff)),
+            f"{kernel} at alpha {low:g} minus that at {high:g}, {where}",
+            minus(*moved),
             above=STILL,
-            conditions=(learns_rich, differ),
+            **more,
         ),
         Claim(
-            item=f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up, within "
-            f"{SLOPE_MARGIN:g}, {where}",
-            statistic=slope("weight_movement", "output_scale", **lazy),
-            paper=-1.0,
-            within=SLOPE_MARGIN,
-            seed_sd=_SLOPE_SD,
-            conditions=(scale_matters, enough("output_scale", 3, "three output scales", **lazy)),
+            f"{falls}{SLOPE_MARGIN:g}, {where}",
+            slope("weight_movement", "output_scale", **lazy),
+            **power,
         ),
     ]
 
@@ -213,28 +196,25 @@ def _width_claims(widest: int) -> list[Claim]:
     mup, ntk = (
         {"dial": "width", "learner": "network", "parameterization": name} for name in ("mup", "ntk")
     )
-    at = {"width_factor": widest}
+    at, own = {"width_factor": widest}, {"mup": "muP", "ntk": "the NTK parameterisation"}
+    learn = tuple(
+        above_chance(f"the network in {own[of['parameterization']]}", classes=_CLASSES, **of, **at)
+        for of in (mup, ntk)
+    )
+    everywhere = above_chance("the network at all widths", classes=_CLASSES, **ntk)
     return [
         Claim(
-            item=f"points of accuracy at width factor {widest:g}, muP minus NTK parameterisation",
-            statistic=minus(accuracy(**mup, **at), accuracy(**ntk, **at)),
+            f"points of accuracy at width factor {widest:g}, muP minus NTK parameterisation",
+            minus(accuracy(**mup, **at), accuracy(**ntk, **at)),
             above=0.0,
-            conditions=(
-                above_chance("the network in muP", classes=_CLASSES, **mup, **at),
-                above_chance(
-                    "the network in the NTK parameterisation", classes=_CLASSES, **ntk, **at
-                ),
-            ),
+            conditions=learn,
             digits=2,
         ),
         Claim(
-            item="slope of log kernel distance against log width, NTK parameterisation",
-            statistic=slope("kernel_distance", "width_factor", **ntk),
+            "slope of log kernel distance against log width, NTK parameterisation",
+            slope("kernel_distance", "width_factor", **ntk),
             below=-FALLS,
-            conditions=(
-                above_chance("the network at all widths", classes=_CLASSES, **ntk),
-                enough("width_factor", 3, "three widths", **ntk),
-            ),
+            conditions=(everywhere, enough("width_factor", 3, "three widths", **ntk)),
         ),
     ]
 
@@ -260,13 +240,11 @@ _DIALS = (
 def _table(table: pd.DataFrame, dial: str, against: str) -> pd.DataFrame:
     """Returns one row a parameterisation, learner and setting: accuracies and measures."""
     rows = table[table["dial"] == dial]
-    keys = ["parameterization", "learner", against]
-    shown = ("train_accuracy", "test_accuracy", "linearization_error", *MEASURES)
-    columns = [name for name in shown if name in rows]
     scaled = rows["learner"].isin(BY_SCALE)
     rows = rows.assign(**{against: rows[against].where(scaled, np.inf)})
-    cells = rows.groupby(keys, sort=False)[columns].agg(lambda v: mean_and_spread(v, ".3g"))
-    return cells.reset_index()
+    shown = ("train_accuracy", "test_accuracy", "linearization_error", *MEASURES)
+    by = ["parameterization", "learner", against]
+    return table_of_means(rows, by, dict(zip(shown, shown, strict=True)))
 
 
 def _answers(config: Config, runs: Runs) -> pd.DataFrame:
@@ -334,10 +312,4 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     )
 
 
-EXPERIMENT = Experiment(
-    load=load,
-    run=run,
-    report=make_report,
-    varying=varying,
-    in_parts=True,
-)
+EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=varying, in_parts=True)

@@ -1,7 +1,7 @@
 """Settings: a network between lazy and rich, by output scale and width."""
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
+from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, RULES, TRAINING
 from lsa_jax.reporting.courses import NAMES
 from lsa_jax.sweep.fields import (
     Config,
@@ -89,17 +89,13 @@ def sweep(config: Config) -> list[dict[str, object]]:
     return points
 
 
-RULES = (
+ALL_RULES = (
+    *RULES,
     Rule(
         "measures",
         lambda c: set(MEASURES) <= set(c.measures),
         f"{MEASURES!r}, which the report is about, and more",
     ),
-    Rule(
-        "data.image_size",
-        lambda c: c.data.image_size <= c.data.background_size,
-        "at most config.data.background_size, which is {c.data.background_size}",
-    ),
 )
 
-SETTINGS = Settings(FIELDS, sweep, RULES)
+SETTINGS = Settings(FIELDS, sweep, ALL_RULES)

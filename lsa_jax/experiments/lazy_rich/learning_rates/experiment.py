@@ -2,11 +2,10 @@
 
 Yang et al., Tensor Programs V (arXiv 2203.03466), figure 1, on digits.
 
-The best rate is where the mean over seeds of the logarithm of the training loss is least: of the
-polynomial of degree `DEGREE` in the logarithm of the rate that is fitted to the rates around the
-least whose loss is up to exp(`DEPTH`) times as large. A wide network's loss is flat there: the
-least of each seed's points, or of a parabola through three of them, is off by up to an octave on
-made-up curves, and this by half as much at most. Its error is the jackknife's over seeds.
+The best rate is the least of the polynomial of degree `DEGREE` in the logarithm of the rate that is
+fitted to the mean log loss over seeds, at the rates around its least whose loss is up to
+exp(`DEPTH`) times as large. A wide network's loss is flat there: the least of each seed's points,
+or of a parabola, is off by up to an octave on made-up curves, this by half as much at most.
 """
 
 import functools
@@ -18,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lazy_rich import digits
-from lsa_jax.experiments.lazy_rich.digits import DigitsTask, load
+from lsa_jax.experiments.lazy_rich.digits import ImageTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, Condition, enough, shown
 from lsa_jax.reporting.curves import subplots
@@ -32,12 +31,9 @@ from lsa_jax.sweep.points import Point
 
 
 def run(
-    group: list[Point], data: dict[str, DigitsTask], directory: Path, progress: Progress
+    group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
-    """Trains a group's points as replicas.
-
-    A loss that is not finite is an outcome like others here: the rate is too large.
-    """
+    """Trains a group's points as replicas; a rate that diverges is a result, no failure."""
     config = group[0].config
     _, outcomes = digits.train(
         group,
@@ -79,23 +75,11 @@ def make_claims(config: Config) -> list[Claim]:
             of_curves("both widths learn", _learns_nothing, *each, **at_both),
         )
 
-    falls = Claim(
-        item=f"{item}, standard",
-        statistic=_shift("standard", widths),
-        below=-STEADY,
-        conditions=conditions("standard"),
-        digits=2,
-    )
-    stays = Claim(
-        item=f"{item}, muP, within {STEADY:g}",
-        statistic=_shift("mup", widths),
-        paper=0.0,
-        within=STEADY,
-        seed_sd=0.5,
-        conditions=(*conditions("mup"), shown(falls, "the standard parameterisation's falls")),
-        digits=2,
-    )
-    return [falls, stays]
+    stated = {"below": -STEADY, "conditions": conditions("standard"), "digits": 2}
+    falls = Claim(f"{item}, standard", _shift("standard", widths), **stated)
+    stated = {"paper": 0.0, "within": STEADY, "seed_sd": 0.5, "digits": 2}
+    stated["conditions"] = *conditions("mup"), shown(falls, "the standard parameterisation's falls")
+    return [falls, Claim(f"{item}, muP, within {STEADY:g}", _shift("mup", widths), **stated)]
 
 
 def _shift(name: str, widths: tuple[int, int]) -> Statistic:
@@ -117,14 +101,10 @@ def _shift(name: str, widths: tuple[int, int]) -> Statistic:
 def of_curves(
     words: str, unmet: Callable[[pd.DataFrame], str], by: str, label: str, **settings: object
 ) -> Condition:
-    """Returns the condition that no `curve` of some runs is unmet, one for each value of a setting.
+    """Returns the condition that no `curve` of some runs is unmet, one for each value of `by`.
 
-    Args:
-        words: of the condition.
-        unmet: from a curve to why it does not meet it; "" where it does.
-        by: the setting.
-        label: of a curve, with {} for its value of the setting.
-        **settings: of the runs.
+    `unmet` returns why a curve does not meet it, or ""; `label`, with {} for the value, names a
+    curve.
     """
 
     def of_runs(runs: Runs) -> str:
@@ -153,10 +133,7 @@ def _learns_nothing(own: pd.DataFrame) -> str:
 
 
 def curve(table: pd.DataFrame, **settings: object) -> pd.DataFrame:
-    """Returns the log of the final training loss: a row a seed, a column log2 of a rate.
-
-    NaN where a run diverged. The settings, by column, choose the runs.
-    """
+    """Returns log final training losses of runs: a row a seed, a column log2 of a rate."""
     own = table
     for name, value in settings.items():
         own = own[own[name] == value]
@@ -167,14 +144,10 @@ def curve(table: pd.DataFrame, **settings: object) -> pd.DataFrame:
 
 
 def best_rate(heights: pd.DataFrame) -> float:
-    """Returns log2 of the rate at which the mean of heights over seeds is least.
+    """Returns log2 of the rate at which the mean over seeds of a `curve` is least.
 
-    Args:
-        heights: as `curve` returns them; a rate at which one is not finite has no mean.
-
-    Returns:
-        Where the fitted polynomial is least, within the rates that it is fitted to; NaN where all
-        rates have one loss, or none has a mean.
+    It is where the fitted polynomial is least, within the rates that it is fitted to; a rate at
+    which a height is not finite has no mean. NaN where all rates have one loss, or none has a mean.
     """
     octaves, means = heights.columns.to_numpy(float), heights.to_numpy().mean(axis=0)
     means[~np.isfinite(means)] = np.inf
@@ -197,15 +170,8 @@ def best_rate(heights: pd.DataFrame) -> float:
     return float(fine[np.argmin(np.polyval(fitted, fine - middle))])
 
 
-def best_rates(
-    table: pd.DataFrame, keys: Sequence[str] = ("parameterization", "width_factor")
-) -> pd.DataFrame:
-    """Returns log2 of the best rate, `octaves`, and its `error`, for each network.
-
-    Args:
-        table: of runs.
-        keys: columns of the settings in which networks differ.
-    """
+def best_rates(table: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Returns log2 of the best rate, `octaves`, and its `error`, for each value of keys."""
     rows = []
     for key, own in table.groupby([*keys], sort=False):
         heights = curve(own)
@@ -218,15 +184,11 @@ def best_rates(
 # --- report -------------------------------------------------------------------------------------
 
 
-def wide_table(best: pd.DataFrame, index: str, columns: str, name: str) -> pd.DataFrame:
-    """Returns log2 of the best rate, ± its error, as a row and a column a value of two settings.
+BEST_RATES = "log2 of the rate with the least training loss, ± its standard error"
 
-    Args:
-        best: from `best_rates`.
-        index: setting of the rows.
-        columns: setting of the columns.
-        name: of a column, with {} for its value.
-    """
+
+def wide_table(best: pd.DataFrame, index: str, columns: str, name: str) -> pd.DataFrame:
+    """Returns `best_rates` in cells; `name`, with {} for its value, is that of a column."""
     cells = [
         f"{place:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
         for place, error in zip(best["octaves"], best["error"], strict=True)
@@ -265,15 +227,9 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     table = runs.finished
     if "train_loss" not in table:
         return Report(notes=["All runs left the finite numbers."])
+    by = "parameterization", "width_factor"
     return Report(
-        tables=[
-            (
-                "log2 of the rate with the least training loss, ± its standard error",
-                wide_table(
-                    best_rates(table), "parameterization", "width_factor", "width factor {:g}"
-                ),
-            )
-        ],
+        tables=[(BEST_RATES, wide_table(best_rates(table, by), *by, "width factor {:g}"))],
         claims=make_claims(config),
         figures={"learning_rates": functools.partial(draw, table)},
         notes=[

@@ -1,7 +1,7 @@
 """Settings: the best learning rate on digits, by width and parameterisation."""
 
 from lsa_jax.checks import integer, number, optional, text, tuple_of
-from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
+from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, RULES, TRAINING
 from lsa_jax.reporting.courses import NAMES
 from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
 
@@ -31,4 +31,6 @@ FIELDS: dict[str, Field] = {
     "sweep.seed": Field((0, 1, 2), tuple_of(integer(0)), "seeds"),
 }
 
-SETTINGS = Settings(FIELDS, product_of("parameterization", "width_factor", "learning_rate", "seed"))
+SETTINGS = Settings(
+    FIELDS, product_of("parameterization", "width_factor", "learning_rate", "seed"), RULES
+)

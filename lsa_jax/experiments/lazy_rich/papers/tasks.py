@@ -45,18 +45,7 @@ class WideKernel(NamedTuple):
 
 
 class PaperTask(NamedTuple):
-    """One paper's data, network and wide kernel.
-
-    Attributes:
-        train: inputs, and targets [n] signs, [n, c] one-hot or [n, c] numbers.
-        test: likewise.
-        network: the paper's.
-        wide: the kernel at large width.
-        loss: `(outputs, targets) -> [n]`, of the network's training.
-        optimizer: of the network's training, from its number of steps.
-        epochs: of the network's training.
-        is_regression: whether targets are numbers.
-    """
+    """One paper's data, network and wide kernel; targets are [n] signs or [n, c]."""
 
     train: Dataset
     test: Dataset
@@ -84,19 +73,18 @@ def _of_layers(model: Model, input_shape: tuple[int, ...]) -> WideKernel:
 # --- the sparse signal --------------------------------------------------------------------------
 
 
-def threshold_filters(filters: int, bias_std: float = 0.5) -> Model:
-    """Returns the theory's network with many random filters, thresholds and a readout.
+def threshold_filters(filters: int) -> Model:
+    """Returns the theory's network with m random filters, thresholds and a readout.
 
-    f(X) = m^(-1/2) sum_j a_j sum_i (ReLU(<w_j, X_i> + b_j) - ReLU(b_j - <w_j, X_i>)), an odd
-    function of X. At the start a_j and the entries of w_j sqrt(d) are N(0, 1), b_j is
-    N(0, bias_std^2).
+    f(X) = m^(-1/2) sum_j a_j sum_i (ReLU(<w_j, X_i> + b_j) - ReLU(b_j - <w_j, X_i>)). At the start
+    a_j and the entries of w_j sqrt(d) are N(0, 1), b_j is N(0, 1/4).
     """
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Array]:
         keys, d = jax.random.split(key, 3), input_shape[-1]
         return {
             "w": jax.random.normal(keys[0], (d, filters)) / math.sqrt(d),
-            "b": bias_std * jax.random.normal(keys[1], (filters,)),
+            "b": 0.5 * jax.random.normal(keys[1], (filters,)),
             "a": jax.random.normal(keys[2], (filters,)),
         }
 
@@ -128,10 +116,8 @@ def _sparse(config: Config, d: int) -> PaperTask:
         course = {"epochs": sparse.epochs, "steps_per_epoch": steps // sparse.epochs}
         warmups = {"w": 0.0, "b": sparse.threshold_warmup_epochs}
         rules = {
-            name: optax.adam(
-                training.make_schedule("cosine", 0.005, **course, warmup_epochs=epochs)
-            )
-            for name, epochs in warmups.items()
+            name: optax.adam(training.make_schedule("cosine", 0.005, **course, warmup_epochs=late))
+            for name, late in warmups.items()
         }
         return optax.multi_transform(rules, {name: name for name in rules})
 
@@ -152,16 +138,10 @@ def _sparse(config: Config, d: int) -> PaperTask:
 def _noise_point(config: Config) -> Point:
     """Returns figure 6 as a point of noise curves, at the size of this sweep."""
     mnist = config.mnist
-    fields = {
-        "seed": config.seed,
-        "noise": mnist.noise,
-        "data.dataset": "mnist",
-        "data.image_size": 28,
-        "data.background_size": 42,
-        "data.placement": "random_corner",
-        "data.num_train": mnist.num_train,
-        "data.num_test": mnist.num_test,
-    }
+    fields = {"seed": config.seed, "noise": mnist.noise, "data.dataset": "mnist"}
+    fields |= {"data.image_size": 28, "data.background_size": 42}
+    fields |= {"data.placement": "random_corner"}
+    fields |= {"data.num_train": mnist.num_train, "data.num_test": mnist.num_test}
     return Point("figure6", {}, set_fields(noise_settings.SETTINGS.default_config(), fields))
 
 
@@ -173,13 +153,11 @@ def load(points: list[Point], data_dir: Path | None) -> Any:
 
 def _figure6(config: Config, data: Any) -> PaperTask:
     point = _noise_point(config)
-    found, replica = noise_tasks.task_of(point, data), noise_tasks.replica_of(point)
+    found = noise_tasks.task_of(point, data)
     train, test = _on_host(
         *(
-            noise_tasks.compose(
-                point.config, which, split, replica, jnp.arange(len(split.targets)), jnp.int32(0)
-            )
-            for which, split in ((noise_tasks.TRAIN, found.train), (noise_tasks.TEST, found.test))
+            noise_tasks.composed(point, found, which, np.arange(len(split.targets)))
+            for which, split in enumerate(found)
         )
     )
     channels, epochs = point.config.model.channels, config.mnist.epochs
@@ -201,11 +179,8 @@ def _figure6(config: Config, data: Any) -> PaperTask:
 
 def _table1(config: Config) -> PaperTask:
     patterns = config.patterns
-    fields = {
-        "seed": config.seed,
-        "data.num_train": patterns.num_train,
-        "data.num_test": patterns.num_test,
-    }
+    sizes = {"data.num_train": patterns.num_train, "data.num_test": patterns.num_test}
+    fields = sizes | {"seed": config.seed}
     drawn = draw_patterns(set_fields(pattern_settings.SETTINGS.default_config(), fields))
     scale = math.sqrt(drawn.train.inputs.shape[1])  # entries of variance 1, as layers expect them
     train, test = (
@@ -226,12 +201,8 @@ def _table1(config: Config) -> PaperTask:
 
 def _hierarchical(config: Config) -> PaperTask:
     own = config.hierarchical
-    fields = {
-        "seed": config.seed,
-        "num_train": own.num_train,
-        "num_test": own.num_test,
-        "width": own.width,
-    }
+    fields = {name: own[name] for name in ("num_train", "num_test", "width")}
+    fields["seed"] = config.seed
     theirs = set_fields(hierarchical_settings.SETTINGS.default_config(), fields)
     drawn, network = draw_hierarchy(theirs), make_network(theirs)
 

@@ -1,7 +1,6 @@
 """Claims about hierarchical targets beta F + alpha G(F), stated before any run.
 
-Most are about the errors of some runs at several settings, see `_errors`, with bounds that are
-shares of k alpha^2: the error of an answer that has all of F and nothing of G(F).
+Bounds are shares of k alpha^2: the error of an answer that has all of F and nothing of G(F).
 
 Source: Allen-Zhu and Li (NeurIPS 2019), sections 3 and 8.1, figures 2 and 3, theorem 1; numbers of
 examples: arXiv 1905.10337, theorems 1 to 3 and corollary 7.1.
@@ -12,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.experiments.resnet.hierarchical.settings import LEARNERS, NETWORK_LEARNERS, TASK
 from lsa_jax.experiments.resnet.statistics import by_cell, decisive, of_seeds
 from lsa_jax.reporting.claims import Claim, Condition, decide, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
 from lsa_jax.reporting.statistics import minus, value
+from lsa_jax.sweep.fields import Config
 
 # Half of a signal is learned: G(F) with less than this share of k alpha^2 left.
 LEARNED = 0.5
@@ -35,8 +33,6 @@ RISK, SAMPLES = 1 / 16, 1000
 KERNELS = tuple(name for name in LEARNERS if name not in NETWORK_LEARNERS)
 _FEATURES = "last_exact"
 _CELL = ["net", "learner", "width", "num_train"]
-
-Config = ml_collections.ConfigDict
 
 
 def threshold(row: Mapping | Config) -> float:
@@ -165,20 +161,13 @@ def beta_claims(config: Config) -> list[Claim]:
 def alpha_claims(config: Config) -> list[Claim]:
     """Theorem 1: the error is of order alpha^4."""
     axes, listed = config.sweep, ", ".join(f"{a:g}" for a in sorted(config.sweep.alpha))
-    return [
-        _errors(
-            config,
-            f"error over alpha^4 at the worst of alpha = {listed}, N = {size:,}, m = {width:,}",
-            "all below",
-            ALPHA_CONSTANT,
-            _series(config)[0] | {"num_train": size, "width": width},
-            by=["alpha"],
-            column="error_over_alpha4",
-            paper=f"below {ALPHA_CONSTANT:g}: of order alpha^4 (theorem 1)",
-            primary=True,
-        )
-        for size, width in product(axes.num_train or (config.num_train,), axes.width)
-    ]
+    claims, stated = [], {"by": ["alpha"], "column": "error_over_alpha4", "primary": True}
+    stated["paper"] = f"below {ALPHA_CONSTANT:g}: of order alpha^4 (theorem 1)"
+    for size, width in product(axes.num_train or (config.num_train,), axes.width):
+        item = f"error over alpha^4 at the worst of alpha = {listed}, N = {size:,}, m = {width:,}"
+        runs = _series(config)[0] | {"num_train": size, "width": width}
+        claims.append(_errors(config, item, "all below", ALPHA_CONSTANT, runs, **stated))
+    return claims
 
 
 def epoch_claims(config: Config) -> list[Claim]:
@@ -215,10 +204,7 @@ def _epochs_between(runs: Mapping[str, str], watch_every: int) -> Statistic:
 
 
 def sample_claims(config: Config) -> list[Claim]:
-    """Numbers of examples: theorems 2 and 3, and the least N of each target.
-
-    The theorems are about linear F, G of one product of all of its outputs, and the uniform cube.
-    """
+    """Numbers of examples: theorems 2 and 3 (linear F, G of all outputs), and the least N."""
     claims, own = [], tuple(config[name] for name in TASK)
     for d, base, composite, *outputs in sorted(config.sweep.tasks or (own,)):
         k = (outputs or [None])[0] or d // base
@@ -274,11 +260,7 @@ def _fewer(config: Config, task: Mapping[str, int], primary: bool) -> Claim:
 
 
 def _theorem_claims(config: Config, task: Mapping[str, int]) -> list[Claim]:
-    """Returns the claims of theorems 2 and 3 and of corollary 7.1, about bounds on risks.
-
-    They are about all N and numbers of features up to one, which is the hardest. Theorem 3 is about
-    all weights: with fewer examples than features, learned features depend on the examples.
-    """
+    """Returns the claims of theorems 2 and 3 and of corollary 7.1, about bounds on risks."""
     most, risk = most_samples(task["d"], task["outputs"]), RISK * config.alpha**2
     where = f"linear F, d = {task['d']:g}, degree {task['outputs']:g}"
     fixed = tuple(name for name in KERNELS if name != _FEATURES)

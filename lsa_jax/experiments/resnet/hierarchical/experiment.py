@@ -5,29 +5,35 @@ against the number of examples (theorem 2); base signal first, composite one aft
 whole search of learning rate and weight decay, or a kernel solved exactly.
 """
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
+import pandas as pd
 from jaxtyping import Array, Float
 
 from lsa_jax.experiments.resnet.hierarchical import tasks
+from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, series_name
 from lsa_jax.experiments.resnet.hierarchical.kernels import run_exact
-from lsa_jax.experiments.resnet.hierarchical.report import make_report
 from lsa_jax.experiments.resnet.hierarchical.settings import (
     INPUT_LEARNERS,
     KERNEL_LEARNERS,
     NETWORK_LEARNERS,
     SEARCHED,
+    TASK,
 )
 from lsa_jax.experiments.resnet.search import Grid, Plan, Search, make_grid
 from lsa_jax.experiments.resnet.shallow import first_features
-from lsa_jax.reporting import outcomes
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
+from lsa_jax.reporting import files, outcomes
+from lsa_jax.reporting.curves import PALETTE, draw_series, mark_logarithmic, subplots
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_course, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import NOTHING, Measuring
 
@@ -36,24 +42,24 @@ from lsa_jax.training.course import NOTHING, Measuring
 _READOUT_RIDGE = 1e-6
 
 
-def _setting(config: ml_collections.ConfigDict, name: str) -> tuple:
+def _setting(config: Config, name: str) -> tuple:
     """Returns a setting of the search; kernels have settings of their own."""
     return config.search[f"kernel_{name}" if config.learner in KERNEL_LEARNERS else name]
 
 
-def candidates(config: ml_collections.ConfigDict) -> Grid:
+def candidates(config: Config) -> Grid:
     """Returns learning rate and weight decay of every candidate of a learner's search."""
     return make_grid(_setting(config, "learning_rates"), _setting(config, "weight_decays"))
 
 
-def make_search(config: ml_collections.ConfigDict, plan: Plan) -> Search:
+def make_search(config: Config, plan: Plan) -> Search:
     """Returns the search of a learner, for all seeds."""
     apply, frozen = tasks.trained_function(config)
     fetch = tasks.fetch_linearized if config.learner == "ntk" else None
     return Search(apply, plan, frozen=frozen, fetch=fetch)
 
 
-def make_plan(config: ml_collections.ConfigDict) -> Plan:
+def make_plan(config: Config) -> Plan:
     """Returns the search's plan; an answer of 0 has the targets' mean square as its error."""
     mean_square = tasks.num_outputs(config) * (config.beta**2 + config.alpha**2)
     rungs = zip(config.search.rung_epochs, _setting(config, "rung_keep"), strict=True)
@@ -80,8 +86,7 @@ def readout_error(
 ) -> Float[Array, ""]:
     """Returns the best linear read-out's squared error, over the signal's mean square.
 
-    The read-out, with a constant, is fitted by least squares on the first examples and tested on
-    the second.
+    The read-out has a constant, is fitted on the first examples and tested on the second.
     """
 
     def with_constant(x: Array) -> Array:
@@ -95,7 +100,7 @@ def readout_error(
     return error / jnp.sum(jnp.mean(test_signal**2, axis=0))
 
 
-def make_measure(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask) -> Callable:
+def make_measure(config: Config, task: tasks.HierarchicalTask) -> Callable:
     """Returns the compiled measures of one network's parameters.
 
     They are `test_error`, `first_layer_error` (of the first layer's best linear read-out on beta F,
@@ -125,9 +130,7 @@ def make_measure(config: ml_collections.ConfigDict, task: tasks.HierarchicalTask
     return measure
 
 
-def _watched(
-    config: ml_collections.ConfigDict, task: tasks.HierarchicalTask, outcome: Outcome
-) -> Outcome:
+def _watched(config: Config, task: tasks.HierarchicalTask, outcome: Outcome) -> Outcome:
     """Trains a search's winner once more, and measures both signals in between."""
     plan = make_plan(config)._replace(eval_every=config.watch_every, rungs={})
     winner = make_grid([outcome.metrics["learning_rate"]], [outcome.metrics["weight_decay"]])
@@ -149,12 +152,7 @@ def _watched(
     return outcome._replace(metrics=outcome.metrics | learned | last, history=rows)
 
 
-def _search(
-    search: Search,
-    config: ml_collections.ConfigDict,
-    directory: Path,
-    progress: Callable[[float], None],
-) -> Outcome:
+def _search(search: Search, config: Config, directory: Path, progress: Progress) -> Outcome:
     """Searches for one seed: the winner's last row, and a row an evaluation of each candidate."""
     task, grid = tasks.make_task(config), candidates(config)
     start, train, test = tasks.make_training(config, task)
@@ -171,15 +169,9 @@ def _search(
         measuring=Measuring(config.measures, config.measured_examples) if measured else NOTHING,
     )
     history = [
-        {
-            "epoch": epoch,
-            **{name: values[candidate].item() for name, values in grid.items()},
-            "train_error": found.train_error[place, candidate].item(),
-            "test_error": found.test_error[place, candidate].item(),
-            "best": bool(candidate == found.best),
-        }
+        {"epoch": epoch, **found.row(candidate, place), "best": bool(candidate == found.best)}
         for place, epoch in enumerate(found.epochs)
-        for candidate in np.flatnonzero(found.trained >= epoch)
+        for candidate in np.flatnonzero(found.trained >= epoch).tolist()
     ]
     if found.best is None:
         message = f"none of {len(found.trained)} candidates reached epoch {config.epochs}"
@@ -199,9 +191,7 @@ def _search(
     return with_course(outcome, found.measured, found.cost)
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Searches for every seed of a group, or solves its kernel."""
     del data
     config = group[0].config
@@ -218,11 +208,162 @@ def run(
     return [of_seed(place) for place in range(len(group))]
 
 
-def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: Config) -> dict[str, Any]:
     names = ["net", "learner", "d", "base_degree", "composite_degree", "alpha", "beta", "num_train"]
     has_width = config.learner not in INPUT_LEARNERS and not config.learner.endswith("infinite")
     settings = {name: config[name] for name in (*names, *(["width"] if has_width else []), "seed")}
     return settings | {"outputs": tasks.num_outputs(config)}
+
+
+# --- report ---------------------------------------------------------------------------------------
+
+
+_STYLES = ("-", "--", ":")
+
+# Columns of the horizontal axis, and their labels.
+_AXES = {
+    **dict.fromkeys(("width", "beta", "nets"), ("width", "m, number of hidden neurons")),
+    "alpha": ("alpha", "alpha, weight of G(F)"),
+    "samples": ("num_train", "N"),
+}
+
+_SIGNALS = {
+    "first_layer_error": "base signal, first layer's read-out",
+    "base_error": "base signal, outputs",
+    "composite_error": "composite signal, outputs",
+}
+
+
+def _series_column(runs: pd.DataFrame, question: str) -> list[str]:
+    """Returns the names of the series, with the settings that vary apart from the axis."""
+    labels = {"beta": {"beta": "beta", "num_train": "N"}, "alpha": {"num_train": "N", "width": "m"}}
+    varying = {n: label for n, label in labels.get(question, {}).items() if runs[n].nunique() > 1}
+    return [
+        ", ".join(
+            [series_name(row["net"], row["learner"])]
+            + [f"{label} = {row[name]:g}" for name, label in varying.items()]
+        )
+        for row in runs.to_dict("records")
+    ]
+
+
+def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """Returns median test errors and their range by series (rows) and an axis (columns)."""
+    rows = fine.assign(column=fine[axis].map(lambda v: "limit" if pd.isna(v) else f"{v:g}"))
+    order = list(dict.fromkeys(rows.sort_values(axis)["column"]))
+
+    def cell(errors: pd.Series) -> str:
+        text = f"{errors.median():.3g}"
+        return f"{text} ({errors.min():.3g} to {errors.max():.3g})" if len(errors) > 1 else text
+
+    table = rows.groupby(["series", "column"], sort=False)["test_error"].apply(cell).unstack()
+    return table.reindex(columns=order).reset_index().rename_axis(columns=None)
+
+
+def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
+    """Draws medians and ranges over seeds, a line a series, and k alpha^2 dotted."""
+    for place, (name, own) in enumerate(rows.groupby("series", sort=False)):
+        color = PALETTE[place % len(PALETTE)]
+        style = {"color": color, "ls": _STYLES[place // len(PALETTE) % len(_STYLES)]}
+        if own[x].isna().all():
+            axis.axhline(own["test_error"].median(), lw=1, label=name, **style)
+            continue
+        errors = own.groupby(x)["test_error"].agg(["median", "min", "max"])
+        axis.plot(errors.index, errors["median"], marker="o", markersize=3, label=name, **style)
+        axis.fill_between(errors.index, errors["min"], errors["max"], alpha=0.15, color=color, lw=0)
+    bounds = (rows["outputs"] * rows["alpha"] ** 2).groupby(rows[x]).first()
+    axis.plot(bounds.index, bounds, color="black", lw=0.8, ls=(0, (1, 3)), label="k alpha²")
+    mark_logarithmic(axis, bounds.index)
+    axis.tick_params(axis="x", rotation=45)  # the largest N are near to each other
+    axis.set(yscale="log", ylabel="test error")
+
+
+def _draw(fine: pd.DataFrame, x: str, label: str) -> Any:
+    """Draws the test error of every series against the width, alpha or N, a panel a task."""
+    tasks = list(fine.groupby(TASK))
+    figure, axes = subplots(1, len(tasks), 4.5, 4.5)
+    for axis, ((d, base, composite, _), rows) in zip(axes[0], tasks, strict=True):
+        _draw_series(axis, rows, x)
+        axis.set(xlabel=label, title=f"d = {d:g}, degree {base:g} x {composite:g}")
+    axes[0, -1].legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def _draw_epochs(curves: pd.DataFrame) -> Any:
+    """Draws the missed shares against the epoch, a panel a series, a line a seed."""
+    series = list(curves.groupby("series", sort=False))
+    figure, axes = subplots(1, len(series), 3.4, 3.6, sharey=True)
+    for axis, (name, rows) in zip(axes[0], series, strict=True):
+        shares = rows.rename(columns=_SIGNALS).assign(at=rows["epoch"] + 1)
+        shares = shares.melt(["at", "seed"], list(_SIGNALS.values()), "signal", "missed")
+        draw_series(axis, shares, "at", "missed", "signal", each="seed", lw=1.2)
+        axis.set(xscale="log", yscale="log", xlabel="epoch + 1", title=name)
+    axes[0, 0].set(ylabel="share missed")
+    axes[0, 0].legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _notes(config: Config) -> list[str]:
+    search = config.search
+    rungs = zip(search.rung_epochs, search.rung_keep, search.kernel_rung_keep, strict=True)
+    words = ", ".join(f"{of_net} ({of_kernel}) after {epoch}" for epoch, of_net, of_kernel in rungs)
+    kept = f"Searches (of kernels) keep the candidates of least test error: {words} epochs. "
+    return [
+        "An error is the mean squared distance, summed over the outputs, on "
+        f"{config.num_test} fresh examples. Learning rate and weight decay (ridge and bandwidth) "
+        "have the least test error, as in the paper, so errors are optimistic; intervals of "
+        "networks that learn allow for the choice. Errors are those after the last epoch; the "
+        "paper does not say which epoch it reports. Cells are medians over seeds and their range; "
+        "each seed has its own examples and search.",
+        f"{kept if words else ''}Candidates whose error is not finite, or there above "
+        f"{search.hopeless:g} times the targets' mean square, are dropped.",
+    ]
+
+
+def runs_of(config: Config, runs: Runs) -> Runs:
+    """Returns the runs with the columns of the claims."""
+    rows, planned = runs.finished, runs.planned
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows, "width", "test_error"])))
+    if "d" in planned:  # a task of three numbers has all outputs
+        every = planned["d"] // planned["base_degree"]
+        planned = planned.assign(outputs=planned.get("outputs", every).fillna(every))
+    exact = rows["learner"] == "ntk_exact"
+    return runs._replace(planned=planned, finished=rows).assign(
+        num_test=np.where(exact, config.num_exact_test, config.num_test),
+        error_over_alpha4=rows["test_error"] / rows["alpha"] ** 4,
+    )
+
+
+def _tables(question: str, fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the errors of every series, a table a task, or the epochs of both signals."""
+    if question == "epochs":
+        columns = ["series", "seed", "base_epoch", "composite_epoch", *_SIGNALS, "test_error"]
+        heading = "Epochs to half of each signal, and the share missed at the end"
+        return [(heading, fine.reindex(columns=columns))]
+    (axis, label), tables = _AXES[question], []
+    for task, rows in fine.groupby(TASK):
+        of = ", (d, base degree, composite degree, outputs) = " + str(tuple(map(int, task)))
+        heading = f"Test error against {label}{of if question == 'samples' else ''}"
+        tables.append((heading, error_table(rows, axis)))
+    return tables
+
+
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
+    """Returns the tables, the claims and the figure of a sweep, by its question."""
+    question, runs = config.question, runs_of(config, runs)
+    fine = runs.finished.assign(series=_series_column(runs.finished, question))
+    curves = files.read_histories(workdir, fine, ["id", "series", "seed"])
+    draw = functools.partial(_draw_epochs, curves)
+    if question != "epochs":
+        draw = functools.partial(_draw, fine, *_AXES[question])
+    return Report(
+        tables=_tables(question, fine),
+        claims=CLAIMS[question](config),
+        runs=runs,
+        figures={"hierarchical": draw},
+        extra_tables={"curves": curves},
+        notes=_notes(config),
+    )
 
 
 EXPERIMENT = Experiment(

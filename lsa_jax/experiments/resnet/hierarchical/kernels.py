@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -20,6 +19,7 @@ from lsa_jax.experiments.resnet.hierarchical import tasks
 from lsa_jax.experiments.resnet.shallow import last_features, relu_duals
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import Outcome, with_test
+from lsa_jax.sweep.fields import Config
 
 # Examples whose rows of a full kernel are computed at a time.
 _ROWS = 50
@@ -44,7 +44,7 @@ def arc_cosine_kernel(x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]) -> Flo
     return relu_duals(x1 @ x2.T, *variances)[0]
 
 
-def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, Callable]]:
+def _kernels(config: Config) -> Iterator[tuple[float | None, Callable]]:
     """Yields the kernels [n1, n2] of a learner, one a bandwidth where it has one."""
     if config.learner == "gaussian":
         for bandwidth in config.bandwidths:
@@ -73,16 +73,13 @@ def full_ntk(
 
 
 def _grams(
-    config: ml_collections.ConfigDict, task: tasks.HierarchicalTask
+    config: Config, task: tasks.HierarchicalTask
 ) -> Iterator[tuple[float | None, np.ndarray, np.ndarray]]:
     """Yields bandwidth and matrices of a learner's kernels, of training and of test examples."""
     train, test = task.train.inputs, task.test.inputs
     if config.learner == "ntk_exact":
         apply, initial = tasks.make_network(config).apply, tasks.initial_params(config)
-        gram, gram_test = (
-            full_ntk(apply, initial, train, train),
-            full_ntk(apply, initial, test, train),
-        )
+        gram, gram_test = (full_ntk(apply, initial, rows, train) for rows in (train, test))
         # Rounding leaves a kernel computed in parts not quite symmetric.
         yield None, (gram + gram.T) / 2, gram_test
         return
@@ -93,7 +90,7 @@ def _grams(
         yield bandwidth, kernels.gram(kernel, train), kernels.gram(kernel, test, train)
 
 
-def run_exact(config: ml_collections.ConfigDict) -> Outcome:
+def run_exact(config: Config) -> Outcome:
     """Fits a kernel by regression with every bandwidth and ridge; the least test error counts.
 
     The full kernel solves the linearised network, on targets minus initial outputs; one of its rows

@@ -6,10 +6,16 @@ Sources of the defaults: Allen-Zhu and Li (2019), section 8.1.
 from collections.abc import Callable
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+)
 from lsa_jax.sweep.variants import configurations
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
@@ -107,17 +113,13 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def num_outputs(config: ml_collections.ConfigDict) -> int:
+def num_outputs(config: Config) -> int:
     """Returns k."""
     return config.outputs or config.d // config.base_degree
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
-    """Returns the swept settings of every point.
-
-    Series x widths x seeds, baselines x widths x their seeds, exact kernels x theirs, limits; each
-    with every task, beta, alpha and N. An axis without values is left out.
-    """
+def sweep(config: Config) -> list[dict[str, Any]]:
+    """Returns every point: series, baselines, exact kernels and limits on each task."""
     axes = config.sweep
     exact_sizes = axes.exact_num_train or axes.num_train
     limit_sizes = axes.limit_num_train or axes.num_train
@@ -141,7 +143,7 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
     return points
 
 
-def _rungs_fit(config: ml_collections.ConfigDict) -> bool:
+def _rungs_fit(config: Config) -> bool:
     """Returns whether rungs increase and end before the last epoch."""
     epochs = config.search.rung_epochs
     return list(epochs) == sorted(set(epochs)) and max(epochs, default=0) < config.epochs
@@ -207,11 +209,7 @@ RULES = (
         )
         for name in ("rung_keep", "kernel_rung_keep")
     ),
-    Rule(
-        "search.rung_epochs",
-        _rungs_fit,
-        "increasing numbers below config.epochs = {c.epochs}",
-    ),
+    Rule("search.rung_epochs", _rungs_fit, "increasing numbers below config.epochs = {c.epochs}"),
 )
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
@@ -259,16 +257,10 @@ def figure3(
     learning_rates: tuple[float, ...],
     weight_decays: tuple[float, ...],
     small_rates: tuple[float, ...],
-) -> Callable[[str], ml_collections.ConfigDict]:
-    """Returns `get_config` of a panel: the ResNet's error on beta F + alpha G(F).
+) -> Callable[[str], Config]:
+    """Returns `get_config` of panel "a" or "b": the ResNet's error on beta F + alpha G(F).
 
-    Args:
-        panel: "a" or "b".
-        trained: layers: "all" or "hidden".
-        num_train: N, one or more.
-        learning_rates: of the search.
-        weight_decays: of the search.
-        small_rates: learning rates of the small variant's search.
+    `trained` layers are "all" or "hidden"; the small variant searches `small_rates`.
     """
     full = {
         "title": f"Test error on beta F + alpha G(F), {trained} layers trained (figure 3 {panel})",

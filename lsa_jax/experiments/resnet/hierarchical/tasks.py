@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
@@ -20,6 +19,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.resnet.hierarchical.settings import num_outputs
 from lsa_jax.experiments.resnet.shallow import last_features, shallow
 from lsa_jax.models.model import Model
+from lsa_jax.sweep.fields import Config
 
 # Streams of a seed's key, and of the target's.
 _TARGET, _TRAIN, _TEST, _INIT, _ORDER, _PROBE = range(6)
@@ -49,11 +49,7 @@ def parities(
 def polynomials(
     directions: Float[Array, "k c"], degree: int
 ) -> Callable[[Float[Array, "n c"]], Float[Array, "n k"]]:
-    """Returns z -> He_degree(<w_i, z>) / sqrt(degree!), one output a direction w_i.
-
-    For z of mean 0 and identity covariance and unit directions, outputs have about mean 0 and
-    variance 1: exactly so where <w_i, z> is Gaussian.
-    """
+    """Returns z -> He_degree(<w_i, z>) / sqrt(degree!), of variance 1 for Gaussian z."""
 
     def apply(z: Float[Array, "n c"]) -> Float[Array, "n k"]:
         feature = jnp.tensordot(z, directions, axes=(1, 1))
@@ -86,25 +82,23 @@ class HierarchicalTask(NamedTuple):
     test: Dataset
 
 
-def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
+def _stream(config: Config, place: int) -> Key[Array, ""]:
     return jax.random.fold_in(jax.random.key(config.seed), place)
 
 
-def order_key(config: ml_collections.ConfigDict) -> Key[Array, ""]:
+def order_key(config: Config) -> Key[Array, ""]:
     """Returns the key that draws the order of the training examples."""
     return _stream(config, _ORDER)
 
 
-def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
+def make_hierarchy(config: Config) -> Hierarchy:
     """Returns the target: the paper's parities, or polynomials drawn from the seed.
 
     With p = base_degree and q = composite_degree, F_i = x_{(i-1)p+1} ... x_{ip} for i = 1 to k, and
-    G_i(y) = (-1)^i y_1 ... y_q. Polynomials are of linear features, with directions uniform on the
-    sphere.
+    G_i(y) = (-1)^i y_1 ... y_q. Polynomials have directions uniform on the sphere.
 
-    Source: Allen-Zhu and Li (2019), section 8.1, with d = 30, p = 2, q = 4, alpha = 0.3; and,
-    except for the signs, eq. 7.1 of the arXiv version, with p = 1 and q = k. Polynomials: section
-    2, the concept class, here with one feature an output.
+    Source: Allen-Zhu and Li (2019), section 8.1; but for the signs eq. 7.1 of the arXiv version,
+    with p = 1 and q = k. Polynomials: section 2, the concept class, with one feature an output.
     """
     k, p, q = num_outputs(config), config.base_degree, config.composite_degree
     if config.target == "parity":
@@ -117,14 +111,14 @@ def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
     return Hierarchy(base, composite, config.alpha, config.beta)
 
 
-def _draw(config: ml_collections.ConfigDict, place: int, num_examples: int) -> Dataset:
+def _draw(config: Config, place: int, num_examples: int) -> Dataset:
     """Draws x uniform on {-1, 1}^d and its target."""
     shape = (num_examples, config.d)
     inputs = jax.random.rademacher(_stream(config, place), shape, jnp.float32)
     return Dataset(inputs, sum(signals(make_hierarchy(config), inputs)))
 
 
-def make_task(config: ml_collections.ConfigDict) -> HierarchicalTask:
+def make_task(config: Config) -> HierarchicalTask:
     """Draws a point's examples."""
     return HierarchicalTask(
         make_hierarchy(config),
@@ -133,26 +127,23 @@ def make_task(config: ml_collections.ConfigDict) -> HierarchicalTask:
     )
 
 
-def draw_probe(config: ml_collections.ConfigDict) -> Dataset:
+def draw_probe(config: Config) -> Dataset:
     """Draws the fresh examples on which read-outs are fitted."""
     return _draw(config, _PROBE, config.num_probe)
 
 
-def make_network(config: ml_collections.ConfigDict) -> Model:
+def make_network(config: Config) -> Model:
     """Returns the network."""
     return shallow(config.net, config.width, num_outputs(config), init=config.init)
 
 
-def initial_params(config: ml_collections.ConfigDict) -> Any:
+def initial_params(config: Config) -> Any:
     """Draws the network's parameters, the same for every learner of this seed."""
     return make_network(config).init(_stream(config, _INIT), (config.d,))
 
 
-def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple[str, ...]]:
-    """Returns a learner's `(params, inputs) -> outputs`, and its fixed parameters.
-
-    `make_training` returns its parameters and inputs.
-    """
+def trained_function(config: Config) -> tuple[Callable, tuple[str, ...]]:
+    """Returns a learner's `(params, inputs) -> outputs`, and its fixed parameters."""
     apply = make_network(config).apply
     if config.learner == "last":
         return (lambda params, features: features @ params["a"]), ()
@@ -173,9 +164,7 @@ def fetch_linearized(arrays: Any, replica: Any, index: Array, epoch: Array) -> D
     return Dataset((initial, data.inputs[index]), data.targets[index])
 
 
-def make_training(
-    config: ml_collections.ConfigDict, task: HierarchicalTask
-) -> tuple[Any, Any, Any]:
+def make_training(config: Config, task: HierarchicalTask) -> tuple[Any, Any, Any]:
     """Returns a learner's parameters at the start, training and test examples, for a search.
 
     The last layer alone is trained on the features of the initial network, which never change. Of

@@ -3,13 +3,13 @@
 Source: Allen-Zhu and Li (NeurIPS 2019), section 8.2, figures 1 and 4.
 """
 
-import ml_collections
 import pandas as pd
 
 from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import computed
+from lsa_jax.sweep.fields import Config
 
 # Networks made by hand: |W*|_F / sqrt(d), and the paper's bound on their error.
 HAND_MADE: tuple[tuple[float, float], ...] = ((9.7, 0.12), (12.5, 0.037), (13.8, 0.011))
@@ -23,18 +23,13 @@ NEAR = 1.05
 FAR = 2.0
 
 
-def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the claims: errors by hand; no seed of SGD finds a small error or norm."""
-    by_hand = [
-        Claim(
-            f"error by hand, |W*|_F / sqrt(d) = {norm:g} to within 5 %",
-            _error_by_hand(norm),
-            paper=f"at most {error:g}",
-            below=error,
-            digits=6,
-        )
-        for norm, error in HAND_MADE
-    ]
+    by_hand = []
+    for norm, error in HAND_MADE:
+        item = f"error by hand, |W*|_F / sqrt(d) = {norm:g} to within 5 %"
+        stated = {"paper": f"at most {error:g}", "below": error, "digits": 6}
+        by_hand.append(Claim(item, _error_by_hand(norm), **stated))
     (norm, error), (best, most) = HAND_MADE[0], BY_SGD.get(config.d, (None, 0))
     widest = max(config.sweep.width)
     searched = [
@@ -52,10 +47,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 
 
 def _never_below(item: str, column: str, bound: float, conditions: list[Condition]) -> Claim:
-    """Returns the claim that no seed's search finds less than a bound.
-
-    It holds as well where no candidate fits, which is a condition.
-    """
+    """Returns the claim that no seed's search finds less than a bound."""
 
     def holds(rows: pd.DataFrame) -> pd.Series:
         return 1.0 - (rows.groupby("seed")[column].min() <= bound)

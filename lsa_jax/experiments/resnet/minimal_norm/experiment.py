@@ -9,25 +9,28 @@ and duplicated neurons make it one of any d and any larger m.
 import functools
 import itertools
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
+import pandas as pd
 from jax import lax
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.resnet.minimal_norm.report import make_report
+from lsa_jax.experiments.resnet.minimal_norm.claims import HAND_MADE, make_claims
 from lsa_jax.experiments.resnet.minimal_norm.settings import DEGREE
 from lsa_jax.experiments.resnet.search import Plan, Search, make_grid
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.reporting import outcomes
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
+from lsa_jax.reporting import files, outcomes
+from lsa_jax.reporting.curves import PALETTE, subplots
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, with_course, with_test
+from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.course import Measuring
 
@@ -88,9 +91,9 @@ def fit_small(
 def enlarge(small: Float[np.ndarray, "6 m"], d: int, width: int) -> Float[np.ndarray, "d M"]:
     """Returns the network of d inputs and M neurons with the same function as a small one.
 
-    Entries of x are of size 1/sqrt(d) instead of 1/sqrt(6), so weights grow by sqrt(d / 6); other
-    inputs get weight 0. Of a neuron's c copies each has its weights times sqrt(M / m) / c. Copies
-    are dealt out evenly within each half; where all have as many, |W|_F grows by sqrt(d / 6) alone.
+    Weights grow by sqrt(d / 6), as inputs shrink; other inputs get weight 0. Of a neuron's c copies
+    each has its weights times sqrt(M / m) / c. Copies are dealt out evenly within each half; where
+    all have as many, |W|_F grows by sqrt(d / 6) alone.
 
     Source: Allen-Zhu and Li (2019), section 8.2, footnote 16.
     """
@@ -115,7 +118,7 @@ def exact_error(w: Float[np.ndarray, "d m"]) -> float:
     return float(np.mean((np.asarray(outputs, float) - product_of_six(inputs)) ** 2))
 
 
-def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
+def _stream(config: Config, place: int) -> Key[Array, ""]:
     return jax.random.fold_in(jax.random.key(config.seed), place)
 
 
@@ -153,16 +156,14 @@ def _construct(group: list[Point]) -> list[Outcome]:
     return found
 
 
-def make_search(config: ml_collections.ConfigDict) -> Search:
+def make_search(config: Config) -> Search:
     """Returns the search of a width: its one rung drops only candidates that diverged."""
     size = len(config.search.learning_rates) * len(config.search.weight_decays)
     rungs = {config.search.check_epoch: size}
     return Search(network, Plan.of(config, rungs, config.search.hopeless))
 
 
-def _search(
-    config: ml_collections.ConfigDict, directory: Path, progress: Callable[[float], None]
-) -> Outcome:
+def _search(config: Config, directory: Path, progress: Progress) -> Outcome:
     """Trains all rates and decays; a row for each that reached the end with finite numbers."""
     search, shape = make_search(config), (config.d, config.width)
     grid = make_grid(config.search.learning_rates, config.search.weight_decays)
@@ -179,10 +180,7 @@ def _search(
     )
     rows, count = {}, len(found.trained)
     for one in np.flatnonzero(found.trained == config.epochs).tolist():
-        row = {name: values[one].item() for name, values in grid.items()}
-        row["train_error"] = found.train_error[-1, one].item()
-        row["test_error"] = found.test_error[-1, one].item()
-        row["relative_norm"] = relative_norm(found.params["w"][one])
+        row = found.row(one) | {"relative_norm": relative_norm(found.params["w"][one])}
         if np.isfinite(list(row.values())).all():
             rows[one] = row
     if not rows:
@@ -196,14 +194,74 @@ def _search(
     return with_course(outcome, found.measured, found.cost)
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Makes the networks of a group by hand, or searches for one width."""
     del data
     if group[0].config.part == "construction":
         return _construct(group)
     return [_search(group[0].config, directory, progress)]
+
+
+# --- report ---------------------------------------------------------------------------------------
+
+
+# Results that a sweep of one part lacks, and columns of the searches' candidates.
+_NUMBERS = ["part", "seed", "relative_norm", "test_error"]
+_OF_SGD = ["width", "learning_rate", "weight_decay", "train_error", "test_error", "relative_norm"]
+
+
+def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Returns the least norm of the runs with at most an error, for each error of a column."""
+    ordered = runs.sort_values([column, "relative_norm"])[[column, "relative_norm"]]
+    return ordered.assign(relative_norm=ordered["relative_norm"].cummin()).reset_index(drop=True)
+
+
+def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
+    """Draws the least norm at most an error against the error: by hand, and by SGD."""
+    figure, ((axis,),) = subplots(1, 1, 6, 4)
+    for color, rows, error, label, style in (
+        (PALETTE[0], hand, "test_error", "made by hand, test error", {"marker": "o"}),
+        (PALETTE[1], runs, "train_error", "least by SGD, train error", {"ds": "steps-post"}),
+        (PALETTE[2], runs, "test_error", "least by SGD, test error", {"ds": "steps-post"}),
+    ):
+        if len(rows):
+            points = least_norms(rows, error)
+            norms = d**0.5 * points["relative_norm"]
+            axis.plot(points[error].clip(lower=1e-3), norms, color=color, label=label, **style)
+    axis.set(xscale="log", xlim=(0.004, 1.2), ylim=(0, None), xlabel="error")
+    axis.set(ylabel="Frobenius norm")
+    axis.legend(frameon=False)
+    return figure
+
+
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
+    """Returns norms and errors of both kinds, the claims and the figure."""
+    fine = runs.finished.reindex(columns=list(dict.fromkeys([*runs.finished, *_NUMBERS])))
+    hand, searches = (fine[fine["part"] == part] for part in ("construction", "search"))
+    candidates = files.read_histories(workdir, searches, ["id", "width", "seed"])
+    candidates = candidates.reindex(columns=list(dict.fromkeys([*candidates, *_OF_SGD])))
+    # The least norm of each search's candidates that fit as well as a network made by hand.
+    fits = candidates[candidates["train_error"] <= HAND_MADE[0][1]]
+    fitted = fine["id"].map(fits.groupby("id")["relative_norm"].min())
+    best = candidates.sort_values(["width", "test_error"]).groupby("width").head(3)
+    note = (
+        f"d = {config.d}, N = {config.num_train}; relative_norm is |W|_F / sqrt(d), and an error "
+        "the mean of (F - y)^2: of networks made by hand over all inputs, of those by SGD on "
+        f"{config.num_test} fresh examples. The paper leaves initial weights, epochs and the "
+        f"loss's scale open: here N(0, {config.init_std:g}^2), {config.epochs} epochs, half the "
+        "squared error."
+    )
+    return Report(
+        tables=[
+            ("Made by hand", hand.filter(["width", "penalty", "relative_norm", "test_error"])),
+            ("Best by SGD in test error", best[_OF_SGD]),
+        ],
+        claims=make_claims(config),
+        runs=runs._replace(finished=fine).assign(num_test=config.num_test, fitted_norm=fitted),
+        figures={"minimal_norm": functools.partial(_draw, config.d, hand, candidates)},
+        extra_tables={"candidates": candidates},
+        notes=[note],
+    )
 
 
 EXPERIMENT = Experiment(

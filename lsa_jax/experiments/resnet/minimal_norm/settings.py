@@ -5,10 +5,16 @@ Sources of the defaults: Allen-Zhu and Li (2019), section 8.2; settings that it 
 
 from typing import Any
 
-import ml_collections
-
 from lsa_jax.checks import Kind, integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import (
+    Config,
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+)
 
 # Factors of the target's product, and the inputs on which the small network is built.
 DEGREE = 6
@@ -52,7 +58,7 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
+def sweep(config: Config) -> list[dict[str, Any]]:
     """Returns the swept settings of every point: networks by hand, then searches."""
     axes = config.sweep
     hands = product({"part": ("construction",), "width": axes.hand_width, "penalty": axes.penalty})

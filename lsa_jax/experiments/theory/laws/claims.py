@@ -1,16 +1,12 @@
 """Claims on the laws, stated before the sweeps of this experiment.
 
 Thresholds and margins are ours. Tasks, sizes and rates were chosen by runs of one seed, and so was
-the margin of scaling laws; the rates and output scales of grokking after a sweep in which most test
-losses did not fall in time, its number of examples (300 to 350) and of seeds (3 to 6) after a
-second one.
+the margin of scaling laws; rates, output scales, examples (300 to 350) and seeds (3 to 6) of
+grokking after two sweeps in which most test losses did not fall in time.
 
-The best rate (Atanasov et al., 2024): for networks in muP whose outputs are divided by gamma, it
-grows as gamma^2 where gamma is small, and as gamma^(2 / L) where it is large, for L layers. Here
-the rate is that on w = alpha (theta - theta_0), which is alpha^2 times that on theta: constant in
-alpha where alpha is large, alpha^(2 - 2 / L) where it is small. Outputs in the NTK parameterisation
-are sqrt(width) times those in muP, so that gamma = 1 / (alpha sqrt(width)), and training is rich
-below alpha = 1 / sqrt(width).
+The best rate (Atanasov et al., 2024), on w = alpha (theta - theta_0), is constant in alpha where
+alpha is large, and alpha^(2 - 2 / L) for L layers where it is small. Training is rich below
+alpha = 1 / sqrt(width): outputs in the NTK parameterisation are sqrt(width) times those in muP.
 
 Grokking (Kumar et al., 2023): the larger alpha is, the later the test loss falls after the training
 loss, without a weight decay, and the kernel moves between the two.
@@ -20,9 +16,8 @@ network's stays as it was at the start.
 
 Scaling laws (Bordelon, Atanasov and Pehlevan, 2024): where the modes from k on have k^(-2 beta) of
 the target's power, and eigenvalues of the NTK go as k^-2, the loss falls as step^-beta in lazy
-training, and as step^(-2 beta / (1 + beta)) in rich training of a hard task, whose beta is below 1;
-an easy one's power is the same. Powers are compared with that of gradient descent with the infinite
-NTK in the same steps, which is not yet beta.
+training, and as step^(-2 beta / (1 + beta)) in rich training if beta is below 1. Powers are
+compared with that of gradient descent with the infinite NTK in the same steps, not yet beta.
 """
 
 import itertools
@@ -50,6 +45,11 @@ BETWEEN = 0.5  # of the kernel's movement until the test loss falls
 EDGE_MARGIN, STEADY_MARGIN = 0.1, 0.1
 EXPONENT_MARGIN = 0.25  # of a ratio of two powers of the step
 FROM = 0.01  # of all steps: from there on powers are fitted
+# Measures at the falls of both losses.
+_AT_FALLS = {
+    "linearization_gap": "part of the change that the linearisation misses",
+    "kernel_distance": "distance of the kernel",
+}
 BELOW_EDGE = 0.75  # times 2 / rate: a sharpness at the start from which one can see it rise
 
 
@@ -139,43 +139,25 @@ def _grokking_claims(config: Config) -> list[Claim]:
     fits = in_all(
         "the training loss falls", lambda rows: rows["train_loss"] < LEVEL, output_scale=lazy
     )
-    return [
-        Claim(
-            "slope of log2 (step of the test loss's fall / that of the training loss's) "
-            f"against log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}",
-            delay_slope(scales),
-            above=0.0,
-            conditions=(enough("output_scale", 4, "four output scales"),),
-        ),
-        Claim(
-            f"test loss at the end at alpha {lazy:g}, which lazy training leaves high",
-            value("test_loss", output_scale=lazy),
-            above=LEVEL,
-            conditions=(fits, falls),
-        ),
-        *(
-            Claim(
-                "share of the kernel's movement until the test loss falls that is after the "
-                f"training loss has fallen, alpha {at['output_scale']:g}",
-                value("kernel_between", **at),
-                above=BETWEEN,
-                conditions=(falls,),
-            )
-            for at in (low, high)
-        ),
-        *(
-            Claim(
-                f"{words} at alpha {scales[-1]:g}, fall of the {name} loss",
-                value(f"{column}_{part}", **high),
-                digits=6,
-            )
-            for column, words in (
-                ("linearization_gap", "part of the change that the linearisation misses"),
-                ("kernel_distance", "distance of the kernel"),
-            )
-            for part, name in (("train", "training"), ("test", "test"))
-        ),
+    four = enough("output_scale", 4, "four output scales")
+    later = "slope of log2 (step of the test loss's fall / that of the training loss's) against "
+    later += f"log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}"
+    stays = f"test loss at the end at alpha {lazy:g}, which lazy training leaves high"
+    at_lazy = value("test_loss", output_scale=lazy)
+    between = "share of the kernel's movement until the test loss falls that is after the training "
+    between += "loss has fallen, alpha {output_scale:g}"
+    claims = [
+        Claim(later, delay_slope(scales), above=0.0, conditions=(four,)),
+        Claim(stays, at_lazy, above=LEVEL, conditions=(fits, falls)),
     ]
+    for at in (low, high):
+        share = value("kernel_between", **at)
+        claims.append(Claim(between.format(**at), share, above=BETWEEN, conditions=(falls,)))
+    for column, words in _AT_FALLS.items():
+        for part, name in (("train", "training"), ("test", "test")):
+            item = f"{words} at alpha {scales[-1]:g}, fall of the {name} loss"
+            claims.append(Claim(item, value(f"{column}_{part}", **high), digits=6))
+    return claims
 
 
 # --- sharpness and scaling ----------------------------------------------------------------------

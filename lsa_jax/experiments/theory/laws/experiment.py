@@ -198,10 +198,7 @@ def _course(config: Config, model: Model, spread: Replica, starts: PyTree) -> Co
 
 
 def run(
-    group: list[Point],
-    data: tuple[Dataset, Dataset] | None,
-    directory: Path,
-    progress: Progress,
+    group: list[Point], data: tuple[Dataset, Dataset] | None, directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas. In the law of the rate a divergence is an outcome."""
     config, layout = group[0].config, ReplicaLayout(len(group))
@@ -277,13 +274,9 @@ def crossing(steps: np.ndarray, values: np.ndarray, level: float) -> float:
 def falls(columns: dict[str, np.ndarray]) -> dict[str, float]:
     """Returns when both losses fall below `LEVEL`, and how far the kernel has moved by then.
 
-    Args:
-        columns: losses and measures by name, [evaluations], with `step`.
-
-    Returns:
-        The steps; the delay between them, log2 of their ratio; measures at both. A test loss that
-        never falls counts with the last step, which bounds the delay from below. Without a fall of
-        the training loss there are no numbers.
+    They are the steps; the delay, log2 of their ratio; measures at both. A test loss that never
+    falls counts with the last step, which bounds the delay from below. Without a fall of the
+    training loss there are no numbers.
     """
     steps, found = columns["step"], {}
     last = float(steps[-1])
@@ -308,10 +301,7 @@ def falls(columns: dict[str, np.ndarray]) -> dict[str, float]:
 
 
 def edge(columns: dict[str, np.ndarray], rate: float) -> dict[str, float]:
-    """Returns sharpnesses over 2 / rate, at the start and on average over the last half.
-
-    Also the last half's mean over the start's sharpness.
-    """
+    """Returns mean sharpnesses over 2 / rate, at the start and over the last half."""
     sharpness, steps = columns["sharpness"], columns["step"]
     late = float(sharpness[2 * steps >= steps[-1]].mean())
     start = float(sharpness[0])

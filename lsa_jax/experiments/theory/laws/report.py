@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich.learning_rates.experiment import best_rates, curve, wide_table
+from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
+    BEST_RATES,
+    best_rates,
+    curve,
+    wide_table,
+)
 from lsa_jax.experiments.theory.laws.claims import FROM, LEVEL, make_claims
 from lsa_jax.reporting import files
 from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
@@ -65,9 +70,8 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     if "train_loss" not in table:
         return Report(notes=["All runs left the finite numbers."])
     if config.law == "rate":
-        heading = "log2 of the rate with the least training loss, ± its standard error"
-        best = best_rates(table, ("output_scale", "depth"))
-        shown = wide_table(best, "output_scale", "depth", "{} layers")
+        heading, by = BEST_RATES, ("output_scale", "depth")
+        shown = wide_table(best_rates(table, by), *by, "{} layers")
         draw = functools.partial(_draw_rates, config.width, table)
     else:
         heading, columns = _TABLES[config.law]
@@ -134,10 +138,7 @@ def _draw_rates(width: int, table: pd.DataFrame) -> Any:
 
 
 def _draw_grokking(table: pd.DataFrame, histories: pd.DataFrame) -> Any:
-    """Draws losses and the kernel's distance along training, and the delay against alpha.
-
-    At the smallest, a middle and the largest alpha; the kernel of the last moves by rounding alone.
-    """
+    """Draws losses and the kernel's distance at three alpha, and the delay against alpha."""
     every = sorted(table["output_scale"].unique())
     scales = sorted({every[0], every[len(every) // 2], every[-1]})
     figure, (axes,) = subplots(1, len(scales) + 1, 3.6, 3.3)

@@ -7,12 +7,10 @@ from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field
 
 
 class Law(NamedTuple):
-    """The data that a law is tested on, and the measures along training.
+    """The task of a law, and its measures along training, see `training.Measuring`.
 
-    Attributes:
-        task: "digits" by a ReLU network; "quadratic", a function of Gaussian inputs, by two layers
-            with a fixed readout; "circle", a function of an angle, by a ReLU network with biases.
-        measures: of `training.Measuring`.
+    Tasks are "digits" by a ReLU network; "quadratic", a function of Gaussian inputs, by two layers
+    with a fixed readout; "circle", a function of an angle, by a ReLU network with biases.
     """
 
     task: str

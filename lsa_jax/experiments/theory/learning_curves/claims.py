@@ -1,13 +1,11 @@
 """Claims on learning curves, stated before any run of this experiment.
 
-Predictions: within 5 % on digits in noise and on MNIST up to a sixth of the pool, for kernels that
-do not depend on the drawn examples; learnabilities within 0.05, in groups of modes. Clean digits
-had a ratio of 0.94 in an earlier measurement, and of 0.99 with random eigenvectors: that those
-bring the prediction to within 5 % for all numbers of examples was stated after these numbers.
+Predictions are within 5 % on digits in noise and on MNIST up to a sixth of the pool, for kernels
+that do not depend on the drawn examples; learnabilities within 0.05, in groups of modes. Clean
+digits had a ratio of 0.94 in an earlier measurement, and of 0.99 with random eigenvectors.
 
 Exponents: Vyas, Bansal and Nakkiran (2022). The network's is larger than those of its NTK at the
-start and at infinite width, and a kernel that has learned from a fixed number of examples does not
-keep up.
+start and at infinite width, and of a kernel that has learned from a fixed number of examples.
 """
 
 from lsa_jax.experiments.theory.learning_curves.settings import (

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int
 
 from lsa_jax import kernels, training
@@ -21,9 +22,13 @@ from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lsa.noise_curves import settings as noise_settings
 from lsa_jax.experiments.lsa.noise_curves import tasks as noise_tasks
 from lsa_jax.experiments.lsa.noise_curves.experiment import build_model
-from lsa_jax.experiments.theory.learning_curves.report import make_report
-from lsa_jax.experiments.theory.learning_curves.settings import TASKS
+from lsa_jax.experiments.theory.learning_curves.claims import MARGIN, exponent, make_claims
+from lsa_jax.experiments.theory.learning_curves.settings import CHANGES, LEARNERS, TASKS, pool_of
 from lsa_jax.models.model import Model
+from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread, table_of_means
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
@@ -36,17 +41,13 @@ _GROUPS = (10, 30, 100, 300, 1000)
 # Streams of a seed's keys and draws.
 _RUN, _POINTS, _SUBSET, _CHANGE = range(10, 14)
 _MOMENTUM = 0.9
+# Fields that results have for every point.
+_COLUMNS = ("task", "learner", "change", "num_train", "seed")
 _PART = 500  # examples that a network sees at a time
 
 
 class Pool(NamedTuple):
-    """A kernel on the pool.
-
-    Attributes:
-        gram: [N, N].
-        spectrum: of it.
-        targets: [N, c], of mean 0.
-    """
+    """A kernel's matrix on the pool [N, N], its spectrum, and targets [N, c] of mean 0."""
 
     gram: Float[np.ndarray, "n n"]
     spectrum: kernels.Spectrum
@@ -155,15 +156,14 @@ class Group:
     def __init__(self, config: Config, data: Any, directory: Path) -> None:
         point, self._config, self._directory = _point(config), config, directory
         found = noise_tasks.task_of(point, data)
-        self.pool, self.others = (
+        parts = [
             noise_tasks.composed(point, found, which, np.arange(len(split.targets)))
-            for which, split in ((noise_tasks.TRAIN, found.train), (noise_tasks.TEST, found.test))
-        )
+            for which, split in enumerate(found)
+        ]
         # Networks and kernels learn the same targets.
-        mean = np.asarray(self.pool.targets).mean(axis=0)
+        mean = np.asarray(parts[0].targets).mean(axis=0)
         self.pool, self.others = (
-            Dataset(np.asarray(part.inputs), np.asarray(part.targets) - mean)
-            for part in (self.pool, self.others)
+            Dataset(np.asarray(part.inputs), np.asarray(part.targets) - mean) for part in parts
         )
         classes = self.pool.targets.shape[1]
         self.model = build_model(point.config, "network", classes)
@@ -236,13 +236,7 @@ class Group:
         return compare(pool, config, config.draws)
 
 
-def train(
-    key: jax.Array,
-    model: Model,
-    examples: Dataset,
-    config: Config,
-    directory: Path,
-) -> Any:
+def train(key: jax.Array, model: Model, examples: Dataset, config: Config, directory: Path) -> Any:
     """Trains a network by squared errors, in about as many steps for any number of examples."""
     batch = min(config.batch_size, len(examples.targets))
     per_epoch = -(-len(examples.targets) // batch)
@@ -285,9 +279,103 @@ def varying(config: Config) -> tuple[str, ...]:
     return ("num_train", "learner" if config.learner in _TRAINED else "change")
 
 
-def columns(config: Config) -> dict[str, Any]:
-    """Returns the fields that results have for every point."""
-    return {name: config[name] for name in ("task", "learner", "change", "num_train", "seed")}
+# --- report ---------------------------------------------------------------------------------------
+
+
+_COLORS = dict(zip(LEARNERS, (*PALETTE[:5], PALETTE[6]), strict=True))
+_LINES = dict(zip(CHANGES, ("-", "--", ":", "-.", (0, (1, 4))), strict=True))
+_RATIOS = {"ratio": "predicted", "kare_ratio": "KARE", "leave_one_out_ratio": "leave-one-out"}
+_POWERS = "power_"
+
+
+def _error_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row a task, kernel, change and number of examples."""
+    by = {"task": "data", "learner": "learner", "change": "pool", "num_train": "n"}
+    labels = {name: task.label for name, task in TASKS.items()}
+    named = table.replace({"task": labels, "learner": LEARNERS, "change": CHANGES})
+    columns = {"test_error": "error"} | {n: f"{words} / error" for n, words in _RATIOS.items()}
+    columns["test_accuracy"] = "accuracy"
+    return table_of_means(named, [*by], columns).rename(columns=by)
+
+
+def _exponents(runs: Runs, config: Config) -> pd.DataFrame:
+    """Returns one row a task and learner: the power of n with which its error falls."""
+    return pd.DataFrame(
+        {
+            "data": TASKS[task].label,
+            "learner": LEARNERS[learner],
+            "exponent": mean_and_spread(exponent(task, learner)(runs).values, ".3f"),
+        }
+        for task in config.sweep.task
+        for learner in config.sweep.learner
+    )
+
+
+def _draw_curves(axis: Any, table: pd.DataFrame) -> None:
+    for learner, own in table.groupby("learner", sort=False):
+        style = {"color": _COLORS[learner], "marker": "o", "markersize": 4}
+        predicted = own["predicted_test"] if "predicted_test" in own else pd.Series(np.nan)
+        alone = predicted.isna().all()
+        style |= {"linestyle": "-" if alone else "", "label": LEARNERS[learner]}
+        draw_mean(axis, own["test_error"], own["num_train"], **style)
+        if not alone:
+            means = predicted.groupby(own["num_train"]).mean()
+            axis.plot(means.index, means, color=_COLORS[learner], lw=1.2)
+
+
+def draw(table: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
+    """Draws errors with predictions, targets' power in the first modes, and ratios of errors."""
+    figure, grid = subplots(3, len(tasks), 4.4, 2.9)
+    for axis in grid[2, 1:]:
+        axis.sharey(grid[2, 0])
+    largest = table["num_train"].max()
+    for column, task in enumerate(tasks):
+        of_task = table[table["task"] == task]
+        own = of_task[of_task["change"] == "none"]
+        errors, power, ratios = grid[:, column]
+        _draw_curves(errors, own)
+        errors.set(title=TASKS[task].label, yscale="log", xlabel="examples n", ylabel="error")
+        columns = [name for name in own if name.startswith(_POWERS)]
+        kernel = own[own["learner"] != "network"]
+        # Kernels that are trained on n: those of the largest n.
+        kernel = kernel[(kernel["learner"] != "ntk_trained") | (kernel["num_train"] == largest)]
+        for learner, rows in kernel.groupby("learner", sort=False):
+            counts = [int(name.removeprefix(_POWERS)) for name in columns]
+            power.plot(counts, rows[columns].mean(), color=_COLORS[learner], marker="o", ms=3)
+        power.set(xscale="log", xlabel="modes", ylabel="targets' power in the first modes")
+        for (learner, change), rows in of_task.groupby(["learner", "change"], sort=False):
+            if "ratio" in rows and rows["ratio"].notna().any() and learner != "ntk_trained":
+                means = rows.groupby("num_train")["ratio"].mean()
+                label = CHANGES[change] if learner == "ntk_infinite" else None
+                style = {"color": _COLORS[learner], "linestyle": _LINES[change], "label": label}
+                ratios.plot(means.index, means, marker=".", **style)
+        ratios.axhspan(1 - MARGIN, 1 + MARGIN, color="grey", alpha=0.15)
+        ratios.set(xlabel="examples n", ylabel="predicted / measured")
+        if of_task["change"].nunique() > 1:
+            ratios.legend(frameon=False, fontsize=7, title="pool of the infinite NTK")
+        for axis in (errors, ratios):
+            mark_logarithmic(axis, own["num_train"])
+    grid[0, -1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
+    """Returns tables, claims and the figure."""
+    del workdir
+    table, tasks = runs.finished, config.sweep.task
+    pools = ", ".join(f"{TASKS[task].label} {pool_of(config, task)}" for task in tasks)
+    return Report(
+        tables=[("Errors", _error_table(table)), ("Exponents", _exponents(runs, config))],
+        claims=make_claims(config),
+        figures={"learning_curves": functools.partial(draw, table, tasks)},
+        notes=[
+            f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation. Errors are "
+            "squared distances over the targets' variance, of the pool's examples that were not "
+            f"drawn. Pools: {pools}. A kernel's error in a seed is the mean over "
+            f"{config.draws} draws; network and kernels trained on n have one. Points are "
+            "measured, lines without points predicted."
+        ],
+    )
 
 
 EXPERIMENT = Experiment(
@@ -295,6 +383,6 @@ EXPERIMENT = Experiment(
     run=run,
     report=make_report,
     varying=varying,
-    columns=columns,
+    columns=lambda config: {name: config[name] for name in _COLUMNS},
     fresh=lambda config: True,
 )

@@ -112,12 +112,8 @@ def sweep(config: Config) -> list[dict[str, object]]:
         if task in axes.changed:
             pairs += [("ntk_infinite", change) for change in axes.change]
         for learner, change in pairs:
-            own = {
-                "task": task,
-                "learner": learner,
-                "change": change,
-                "pool": pool_of(config, task),
-            }
+            own = {"task": task, "learner": learner, "change": change}
+            own["pool"] = pool_of(config, task)
             own["data.dataset"] = TASKS[task].fields["data.dataset"]
             of_point = {name: (value,) for name, value in own.items()}
             counts = counts_of(config, task, change)
