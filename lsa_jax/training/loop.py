@@ -134,38 +134,35 @@ def _map_programs(job: _Job) -> _Programs:
 _kept_programs = kept_programs(_map_programs)
 
 
-class _Run:
-    """One training run: programs compiled for a layout, and the table of its reports.
+class _Given(NamedTuple):
+    """A recipe, its sources, and the keys and values of replicas."""
 
-    Attributes:
-        table: the reports by column, [epochs + 1, replicas], NaN between them.
-        seconds: of each epoch that this process trained.
-        outcomes: of the latest evaluation.
-    """
+    recipe: Recipe
+    sources: dict[str, Source]
+    keys: Key[Array, " replicas"]
+    replicas: PyTree
+
+
+class _Run:
+    """One training run: programs compiled for a layout, and the table of its reports."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        sources: dict[str, Source],
-        keys: Key[Array, " replicas"],
-        replicas: PyTree,
-        epochs: int,
-        evaluation: Evaluation,
-        programs: _Programs,
+        self, given: _Given, epochs: int, evaluation: Evaluation, programs: _Programs
     ) -> None:
+        self._recipe, sources, keys, self._given = given
+        recipe, self._train = given.recipe, sources["train"]
         self.layout = layout = recipe.layout
-        self._recipe, self._train, self._given = recipe, sources["train"], replicas
-        self.steps_per_epoch = -(-sources["train"].num_examples // recipe.batch_size)
-        self._keys, self._replicas = layout.spread((keys, replicas))
+        self.steps_per_epoch = -(-self._train.num_examples // recipe.batch_size)
+        self._keys, self._replicas = layout.spread((keys, given.replicas))
         self._arrays = {name: layout.share(source.arrays) for name, source in sources.items()}
         init, self._epoch, self._evaluate = programs
         self.start = init(self._keys, self._replicas, self._arrays["train"])
         self.course = self._course(evaluation.measuring, epochs)
-        self.seconds: list[float] = []
+        self.seconds: list[float] = []  # of each epoch that this process trained
         self.keeps_outcomes = "test" in sources and "accuracy" in recipe.metrics
-        self.outcomes: np.ndarray | None = None
+        self.outcomes: np.ndarray | None = None  # of the latest evaluation
         measured = [f"{s}_{m}" for s in sources for m in ("loss", *recipe.metrics)]
-        shape = epochs + 1, layout.num_replicas
+        shape = epochs + 1, layout.num_replicas  # NaN between reports
         self.table = {name: np.full(shape, np.nan) for name in ("batch_loss", *measured)}
         due = range(0 if evaluation.start else 1, epochs + 1)
         self._reports = [e for e in due if e % evaluation.every == 0 or e == epochs]
@@ -312,21 +309,14 @@ def _check_sizes(
         require(name, value, integer(1))
 
 
-def _program_texts(
-    recipe: Recipe,
-    sources: dict[str, Source],
-    keys: Key[Array, " replicas"],
-    replicas: PyTree,
-) -> dict[str, str]:
+def _program_texts(given: _Given) -> dict[str, str]:
     """Returns the programs of one replica that decide the bits of a run, by name."""
+    recipe, sources, *replicas = given
     recipe = recipe._replace(layout=ReplicaLayout(1, jax.local_devices()[:1]))
     train, last = sources["train"], sources.get("test", sources["train"])
-    first = jax.eval_shape(lambda *trees: jax.tree.map(lambda a: a[0], trees), keys, replicas)
-    init, epoch, evaluate = (
-        make_init(recipe, train),
-        make_epoch(recipe, train),
-        make_evaluate(recipe, last),
-    )
+    first = jax.eval_shape(lambda *trees: jax.tree.map(lambda a: a[0], trees), *replicas)
+    init, epoch = make_init(recipe, train), make_epoch(recipe, train)
+    evaluate = make_evaluate(recipe, last)
     state = jax.eval_shape(init, *first, train.arrays)
     return {
         "initial parameters": program_text(init, *first, train.arrays),
@@ -336,18 +326,13 @@ def _program_texts(
 
 
 def _identity(
-    recipe: Recipe,
-    sources: dict[str, Source],
-    keys: Key[Array, " replicas"],
-    replicas: PyTree,
-    epochs: int,
-    evaluation: Evaluation,
-    texts: dict[str, str],
+    given: _Given, epochs: int, evaluation: Evaluation, texts: dict[str, str]
 ) -> dict[str, int]:
     """Returns hashes of all that decides the bits of a run, by name.
 
     Of the functions of `evaluation` only the metrics count.
     """
+    recipe, sources, keys, replicas = given
     measuring = evaluation.measuring
     how = evaluation.every, evaluation.start, measuring.names, measuring.examples
     programs = {name: digest(text) for name, text in texts.items()}
@@ -426,17 +411,17 @@ def train(
         layout,
     )
     recipe = fitted(recipe, evaluation.metrics, sources, key, replicas)
-    given, texts = (recipe, sources, key, replicas), {}
+    given, texts = _Given(recipe, sources, key, replicas), {}
     outlines = {name: source.outline() for name, source in sources.items()}  # kept without arrays
     if checkpoints.directory is None or backend.dry_run() is not None:
         programs = _map_programs(_Job((), recipe.layout, recipe, outlines))
     else:
-        texts = _program_texts(*given)
+        texts = _program_texts(given)
         hashes = (hashlib.sha256(text.encode()).digest() for text in texts.values())
         # The texts have the evaluation of one source, whose size may be below a batch's.
         key_of_job = *hashes, recipe.eval_batch_size
         programs = _kept_programs(_Job(key_of_job, recipe.layout, recipe, outlines))
-    run = _Run(*given, epochs, evaluation, programs)
+    run = _Run(given, epochs, evaluation, programs)
     state, done, cost = run_segments(
         run.start,
         run.table,
@@ -445,7 +430,7 @@ def train(
         kept=checkpoints,
         layout=run.layout,
         going=run.going,
-        identity=lambda: _identity(*given, epochs, evaluation, texts),
+        identity=lambda: _identity(given, epochs, evaluation, texts),
         progress=lambda done: progress and progress(done / epochs),
         course=run.course,
     )
