@@ -194,8 +194,8 @@ def factors_of_one(
 ) -> Callable[[Array], Factors]:
     """Returns a function that runs an example forward once, and backward once an output.
 
-    Of all dense layers, those `kept` stay inputs and cotangents. If `by_output`, outputs have an
-    axis of their own in Jacobians, which takes a copy.
+    Of all dense layers, `kept` are the ones that stay inputs and cotangents. If `by_output`,
+    outputs have an axis of their own in Jacobians, which takes a copy.
     """
     program, c = trace(apply, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
     leaves = jax.tree.leaves(params)

@@ -52,9 +52,9 @@ def all_pairs(
     """Computes a matrix tile by tile, by `tile(part1, part2) -> [rows, columns, ...]`.
 
     Parts are entries of trees of [tiles, ...]; entries outside of the matrix's shape are dropped.
-    `symmetric`, only the tiles on and above the diagonal are computed, and mirrored with all
-    further axes; an array leaves that to the running program. Derivatives go through, and recompute
-    each tile to save memory, but for an array.
+    If `symmetric`, only the tiles on and above the diagonal are computed, and mirrored with all
+    further axes; an array leaves that to the running program. Derivatives go through, except with
+    an array, and recompute each tile to save memory.
     """
     counts = [len(jax.tree.leaves(tiles)[0]) for tiles in (tiles1, tiles2)]
     parts = [jax.tree.map(lambda a: a[0], tiles) for tiles in (tiles1, tiles2)]
