@@ -312,10 +312,6 @@ def _outcomes(task: Task, outputs: np.ndarray, examples: Dataset) -> np.ndarray:
     """
     if task.kind == "classes":
         return np.asarray(training.is_correct(outputs, examples.targets)) == 1
-    return _errors(outputs, examples)
-
-
-def _errors(outputs: Float[np.ndarray, "n c"], examples: Dataset) -> Float[np.ndarray, " n"]:
     spread = examples.targets.std(0) if len(examples.targets) > 1 else 1.0
     return np.sqrt(np.mean(((outputs - examples.targets) / spread) ** 2, axis=1))
 

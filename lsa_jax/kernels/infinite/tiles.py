@@ -41,6 +41,20 @@ def even_share(n: int, most: int) -> int:
     return math.ceil(n / math.ceil(n / most))
 
 
+def in_tiles(tree: PyTree[Array], size: int, axis: int) -> PyTree[Array]:
+    """Splits an axis of each array into tiles, filled up with zeros, and puts them first."""
+
+    def split(array: Array) -> Array:
+        fill = [(0, 0)] * array.ndim
+        fill[axis] = (0, -array.shape[axis] % size)
+        array = jnp.pad(array, fill)
+        at = axis % array.ndim
+        before, (n, *after) = array.shape[:at], array.shape[at:]
+        return jnp.moveaxis(array.reshape(*before, n // size, size, *after), at, 0)
+
+    return jax.tree.map(split, tree)
+
+
 def all_pairs(
     tile: Callable[[Any, Any], Array],
     tiles1: PyTree[Array],
