@@ -94,11 +94,11 @@ def test_functions_and_modules_are_short():
 # Lines of Python a folder: a tenth more fails. Raise one where a new feature is worth its lines.
 BUDGET = {
     "lsa_jax/experiments": 22_800,
-    "lsa_jax/kernels": 9_000,
+    "lsa_jax/kernels": 8_550,
     "lsa_jax/training": 3_500,
-    "lsa_jax/models": 2_550,
-    "lsa_jax/data": 2_350,
-    "lsa_jax/_convolution": 610,
+    "lsa_jax/models": 2_450,
+    "lsa_jax/data": 2_300,
+    "lsa_jax/_convolution": 590,
     "lsa_jax/diagnosis": 1_500,
     "lsa_jax/sweep": 2_250,
     "lsa_jax/reporting": 4_000,

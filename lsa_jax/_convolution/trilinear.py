@@ -24,8 +24,8 @@ from jaxtyping import Array, Float
 class Windows(NamedTuple):
     """Which windows of an image are multiplied with filters.
 
-    Height and width of the images and of the filters, the step between windows, and rows and
-    columns of zeros before and after.
+    `size` is of the images, `window` of the filters, `strides` are steps between windows, and
+    `pads` rows and columns of zeros before and after.
     """
 
     size: tuple[int, int]
@@ -87,8 +87,8 @@ def convolution(
 ) -> Callable[[Array, Array, Sequence[int], Sequence[tuple[int, int]]], Array]:
     """Returns a convolution that these forms compute, and so all its derivatives.
 
-    Its primitives have the name in programs that are printed. `each` are the forms where `vmap`
-    gives each entry operands of its own; None computes one entry after the other.
+    Programs that are printed have the name. `each` are the forms where `vmap` gives each entry
+    operands of its own; None computes one entry after the other.
     """
     names = (f"{name}_{form}" for form in Forms._fields)
     found = Forms(*map(_primitive, names, forms, each or (None,) * len(forms), _FOLDS))

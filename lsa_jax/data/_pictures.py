@@ -159,17 +159,12 @@ def photographs(
 ) -> Float[np.ndarray, "m size size 3"]:
     """Returns the pictures below a folder as colour squares with pixels in [0, 1].
 
-    Each is made upright and square, and resized by a bilinear filter that averages where it
-    shrinks; a square of that size is not altered. Sorted by path, each file once, even where
-    several links lead to it. Transparent pixels are on white.
-
-    Args:
-        directory: folder of pictures, at any depth.
-        size: side of the squares, in pixels.
-        synset: WordNet ids (n00017222 and so on); takes only the pictures in folders of these
-            names directly below `directory`, as in ImageNet. None takes every picture.
-        fit: "crop" takes the largest square at a picture's centre, "pad" adds black on both sides,
-            "squash" changes its proportions.
+    Each is made upright and square ("crop" takes the largest square at the centre, "pad" adds black
+    on both sides, "squash" changes its proportions), and resized by a bilinear filter that averages
+    where it shrinks; a square of that size is not altered. Sorted by path, each file once, even
+    where several links lead to it. Transparent pixels are on white. With a synset only the pictures
+    in folders of its WordNet ids (n00017222 and so on) directly below `directory` are taken, as in
+    ImageNet.
 
     Raises:
         InputError: no such folder, no picture in it, or one that cannot be read.
@@ -331,9 +326,9 @@ def _split(directory: Path, names: tuple[str, ...], *data: np.ndarray) -> tuple[
 def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> ImageSet:
     """Reads a directory of pictures, one folder a class, ordered by name.
 
-    Divided by `_folders.layout`; `split_every_fifth` takes the test examples where there are no
-    splits. Of a `size` pictures become squares, see `resizing.resize`; without it all must have one
-    size. One channel where all are grey, else three.
+    `_folders.layout` divides it; `split_every_fifth` takes the test examples where there are no
+    splits. With a `size` pictures become squares, see `resizing.resize`; without it all must have
+    one size. One channel where all are grey, else three.
 
     Raises:
         InputError: there are fewer than two classes, they differ between train and test, one has

@@ -67,16 +67,12 @@ def check(size: int, fit: str) -> None:
 def resize(
     images: Float[Array | np.ndarray, "n h w c"], size: int, fit: str = "crop"
 ) -> Float[Array | np.ndarray, "n size size c"]:
-    """Resizes images to squares, by averages over areas where they shrink.
+    """Resizes images of one size to squares, by averages over areas where they shrink.
 
     A pixel of a smaller image is the mean of the area that it covers, weighted by the covered parts
-    of pixels. Larger images are interpolated bilinearly between the centres of pixels.
-
-    Args:
-        images: of one size.
-        size: side of the squares, in pixels.
-        fit: way of making squares: "crop" takes the largest square at the centre, "pad" adds black
-            on both sides, "squash" changes the proportions.
+    of pixels. Larger images are interpolated bilinearly between the centres of pixels. "crop" takes
+    the largest square at the centre, "pad" adds black on both sides, "squash" changes the
+    proportions.
 
     Returns:
         float32 images in the host's memory; `images` itself where it has that size already.

@@ -28,7 +28,7 @@ def splits(
 ) -> tuple[Dataset, Dataset, tuple[str, ...]]:
     """Returns zeros for training and test images of classes in turn, and the classes.
 
-    The name is one of `SHAPES`; without names of classes these are numbered.
+    The name is one of `SHAPES`. Without names the classes are numbered.
     """
     num_train, num_test, shape, num_classes = SHAPES[name]
     train, test = (

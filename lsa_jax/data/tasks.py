@@ -136,16 +136,10 @@ def task_view(
 ) -> TaskData:
     """Makes a task of a data set.
 
-    Args:
-        image_set: images with the numbers of their classes.
-        task: "all" keeps the classes; "cifar2" is CIFAR-10's animals against its vehicles;
-            "vehicles" is its four vehicles, with the animals as distractors.
-        classes: with task "all", the classes to keep, renumbered in the order given; empty keeps
-            all.
-        num_train: size of a random class-balanced subset of the task's training examples; None
-            keeps all of them, in their order. A larger subset begins with the smaller ones.
-        num_test: likewise for the test examples.
-        subset_seed: draws both subsets.
+    "all" keeps the classes, or those of these numbers, renumbered in the order given; "cifar2" is
+    CIFAR-10's animals against its vehicles; "vehicles" is its four vehicles, with the animals as
+    distractors. `num_train` and `num_test` are sizes of random class-balanced subsets, drawn by the
+    seed, of which larger ones begin with smaller ones; None keeps all examples, in their order.
 
     Raises:
         InputError: the task does not fit the data set, an array is not accepted, a class is out of

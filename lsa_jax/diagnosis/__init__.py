@@ -305,7 +305,8 @@ def _notes(model: Model, task: Task, pairs: list[Pair]) -> list[str]:
             f"{', '.join(names)}: f_T, f_0 and both kernels use the trained network's running "
             "statistics, in evaluation mode"
         )
-    if _share_start(pairs):
+    first, *others = (jax.tree.leaves(pair.start) for pair in pairs)
+    if others and all(all(map(np.array_equal, first, other)) for other in others):
         notes.append("all seeds have one start, so intervals cover the order of examples alone")
     return notes
 
@@ -317,12 +318,6 @@ def _course(course: pd.DataFrame, found: Runs, epochs: int | None) -> pd.DataFra
     end = found.where(learner="network").finished[["seed", "linearization_error"]]
     before = course[course["epoch"] < epochs]
     return pd.concat([before, end.assign(epoch=epochs)], ignore_index=True)
-
-
-def _share_start(pairs: list[Pair]) -> bool:
-    """Whether several seeds have one start, so that they vary by the order of examples alone."""
-    first, *others = (jax.tree.leaves(pair.start) for pair in pairs)
-    return bool(others) and all(all(map(np.array_equal, first, other)) for other in others)
 
 
 def _pairs(params: Any, model: Model, task: Task) -> list[Pair]:

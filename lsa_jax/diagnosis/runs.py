@@ -37,8 +37,8 @@ class Pair(NamedTuple):
 class Prediction(NamedTuple):
     """A learner's outputs [n, c] on test examples.
 
-    Of a regression with its ridge, and its mean squared error on training examples left out one at
-    a time; both are NaN of networks.
+    `left_out` is the mean squared error on training examples left out one at a time. It and the
+    ridge are NaN of networks.
     """
 
     outputs: np.ndarray
@@ -153,9 +153,8 @@ def compare(
 ) -> Runs:
     """Returns the results of the network and its kernels, a row a learner and seed.
 
-    Results of a seed are on the test examples of all splits, for whose pairs of parameters (by
-    split and seed) kernels are computed; measures are on some training examples. `kernel` is that
-    at infinite width, or None.
+    Pairs of parameters are by split and seed; the results of a seed are on the test examples of all
+    splits. Measures are on so many training examples. `kernel` is that at infinite width, or None.
     """
     seeds, done, total = len(pairs[0]), 0, len(parts) * (len(pairs[0]) + 1)
     found: dict[tuple[str, int], list[Prediction]] = {}
@@ -313,10 +312,6 @@ def _outcomes(task: Task, outputs: np.ndarray, examples: Dataset) -> np.ndarray:
     """
     if task.kind == "classes":
         return np.asarray(training.is_correct(outputs, examples.targets)) == 1
-    return _errors(outputs, examples)
-
-
-def _errors(outputs: Float[np.ndarray, "n c"], examples: Dataset) -> Float[np.ndarray, " n"]:
     spread = examples.targets.std(0) if len(examples.targets) > 1 else 1.0
     return np.sqrt(np.mean(((outputs - examples.targets) / spread) ** 2, axis=1))
 

@@ -52,9 +52,9 @@ class Sizes(NamedTuple):
 class Pace(NamedTuple):
     """Seconds on this machine of the parts that a diagnosis is made of.
 
-    A step of training one of several networks; an entry of a network's finite kernel, and of the
-    kernel at infinite width (0 without one); an eigendecomposition, over the third power of its
-    order.
+    `step` is of training one of several networks; `entry` of a network's finite kernel, `infinite`
+    of the kernel at infinite width (0 without one); `cube` of an eigendecomposition, over the third
+    power of its matrix's order.
     """
 
     step: float = 0.0
@@ -119,10 +119,9 @@ def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> t
 def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[str, Any]) -> Sizes:
     """Returns the sizes of a diagnosis that is expected to end in time.
 
-    Of seeds, folds and at least half of the examples it is the choice with the narrowest margin,
+    Among seeds, folds and at least half of the examples it is the choice with the narrowest margin,
     and the most examples. Fewer examples are tried in turn. A budget that nothing fits becomes a
-    quarter more than the least. Sizes that are `given`, by name, stay; None or absent means to be
-    chosen.
+    quarter more than the least. `given` are sizes by name; None or absent means to be chosen.
     """
     given = {name: value for name, value in given.items() if value is not None}
     count = len(task.train.targets)

@@ -108,15 +108,11 @@ class Split(NamedTuple):
 
 
 def make_task(X: Any, y: Any, test: tuple[Any, Any] | None = None) -> Task:  # noqa: N803
-    """Returns the task of inputs and targets.
+    """Returns the task of inputs [n, ...] and targets, and perhaps of a test set.
 
-    Targets that are whole numbers, booleans or names, or floats that are all 0 and 1 or all -1 and
-    1, are classes, as are one-hot rows; other floats are numbers.
-
-    Args:
-        X: inputs [n, ...]: numpy, jax, pandas; whole numbers stay whole, as tokens must.
-        y: targets, see `ACCEPTED`.
-        test: inputs and targets of test examples, likewise; None for none.
+    Arrays are of numpy, jax or pandas; whole numbers stay whole, as tokens must. Targets, see
+    `ACCEPTED`, that are whole numbers, booleans or names, or floats that are all 0 and 1 or all -1
+    and 1, are classes, as are one-hot rows; other floats are numbers.
 
     Raises:
         InputError: inputs or targets are not accepted.

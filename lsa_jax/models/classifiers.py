@@ -44,20 +44,11 @@ def cnn(
 ) -> Model:
     """Convolutions, each followed by ReLU, then a dense readout; no padding.
 
-    Args:
-        width_factor: multiplies all channels; the paper goes from 1 to 100.
-        num_classes: outputs.
-        channels: channels of each convolution at width factor 1.
-        window: side of the windows.
-        stride: step between windows.
-        parameterization: see `network`; the base of "mup" is the width factor 1.
-        dtype: see `network`.
-        w_std: scale of the convolutions' weights; sqrt(2) keeps the variance through ReLUs. The
-            readout's is 1.
-        b_std: scale of all biases; None for no biases.
-
-    Returns:
-        The network, of inputs [n, height, width, c].
+    Inputs are [n, height, width, c]. `width_factor` multiplies all channels (in the paper it goes
+    from 1 to 100); windows and strides are square. `w_std` is the scale of the convolutions'
+    weights (sqrt(2) keeps the variance through ReLUs; the readout's is 1), `b_std` that of all
+    biases; None for no biases. Other arguments are as in `network`; the base of "mup" is the width
+    factor 1.
 
     Raises:
         InputError: an argument is not accepted.
@@ -91,19 +82,9 @@ def mlp(
 ) -> Model:
     """Dense hidden layers, each followed by the activation, then a dense readout.
 
-    Args:
-        width_factor: multiplies all widths.
-        num_classes: outputs.
-        widths: units of each hidden layer at width factor 1; none for a linear model.
-        activation: "relu", "erf", "gelu", "tanh", "sigmoid", "silu", "softplus" or "elu".
-        parameterization: see `network`; the base of "mup" is the width factor 1.
-        dtype: see `network`.
-        w_std: scale of the hidden layers' weights; sqrt(2) keeps the variance through ReLUs. The
-            readout's is 1.
-        b_std: scale of all biases; None for no biases.
-
-    Returns:
-        The network, of inputs [n, ...] (flattened first).
+    Inputs [n, ...] are flattened first. `width_factor` multiplies the widths of the hidden layers;
+    without any the model is linear. Activations are "relu", "erf", "gelu", "tanh", "sigmoid",
+    "silu", "softplus" and "elu". Other arguments are as in `cnn`.
 
     Raises:
         InputError: an argument is not accepted.
@@ -135,30 +116,17 @@ def wide_resnet(
 ) -> Model:
     """A WRN-depth-width_factor: pre-activation residual blocks in three groups.
 
-    Stem: convolution 3 x 3 to 16 channels. Then (depth - 4) / 6 blocks a group, with 16, 32 and 64
-    times `width_factor` channels; the first of the second and of the third group has stride 2. A
-    block adds norm-ReLU-conv-norm-ReLU-conv (3 x 3) to its input; in the first of each group a
-    1 x 1 convolution brings the input to the same shape. Last come norm, ReLU, an average and a
-    dense readout.
+    Of inputs [n, height, width, c]. Stem: convolution 3 x 3 to 16 channels. Then (depth - 4) / 6
+    blocks a group, with 16, 32 and 64 times `width_factor` channels; the first of the second and of
+    the third group has stride 2. A block adds norm-ReLU-conv-norm-ReLU-conv (3 x 3) to its input;
+    in the first of each group a 1 x 1 convolution brings the input to the same shape. Last come
+    norm, ReLU, an average over all positions, or over windows of side `pool_window` at each pixel,
+    and a dense readout. Other arguments are as in `cnn`.
 
     Batch normalisation uses the statistics of the current batch, in evaluation too, as the authors
-    did; `kernel` then refuses: see `BatchNorm`. Without it, `kernel` is the limit of all widths;
-    the finite NTK does not reach it at any `width_factor`, because the stem has 16 channels.
-
-    Args:
-        width_factor: multiplies the channels of the groups.
-        num_classes: outputs.
-        depth: number of convolutions: the stem, three in shortcuts, two in each of 3 n blocks.
-        norm: "batch", or "none" for a network with an infinite-width kernel.
-        pool_window: side of windows, one at each pixel, to average over, not all positions.
-        batch_axis: with "batch": name of the `pmap` axis over which batches are split, if they are.
-        parameterization: see `network`; the base of "mup" is the width factor 1.
-        dtype: see `network`.
-        w_std: scale of the convolutions' weights. The readout's is 1.
-        b_std: scale of all biases; None for no biases.
-
-    Returns:
-        The network, of inputs [n, height, width, c].
+    did, split over the `pmap` axis `batch_axis`, if it is; `kernel` then refuses: see `BatchNorm`.
+    With norm "none" `kernel` is the limit of all widths; the finite NTK does not reach it at any
+    `width_factor`, because the stem has 16 channels.
 
     Raises:
         InputError: an argument is not accepted.

@@ -49,7 +49,7 @@ def _by_leaf(of: Any, params: PyTree, base: PyTree) -> PyTree:
 def rate_factors(params: PyTree, base: PyTree, optimizer: str) -> PyTree:
     """Returns the factors on the learning rate of each parameter under an optimiser.
 
-    Of parameters, or their shapes, here and in the base.
+    `params` and `base` are arrays, or their shapes.
 
     Raises:
         InputError: there is no such optimiser, or the base is no other width of the same network.

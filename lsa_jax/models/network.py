@@ -195,7 +195,7 @@ def _kernel(
     def check(shape: tuple[int, ...]) -> None:
         jax.eval_shape(lambda key: init(key, shape), jax.random.key(0))
 
-    return kernel_of_steps(limit).checked(check)
+    return kernel_of_steps(limit, check)
 
 
 def _run_and_check(module: LayerModule, x: Float[Array, "n ..."]) -> Float[Array, "n c"]:

@@ -49,21 +49,14 @@ def sampled_kernel(
     """Estimates a network's kernel at infinite width, in the NTK parameterisation.
 
     It is for the networks whose `kernel` has no formula, and computes all pairs at once: a few
-    hundred positions of examples in all. Each draw takes (n positions)^2 (samples + n positions)
-    operations a layer. Apart from the errors returned the mean is off by O(1 / samples), as
-    covariances of a layer are those of finitely many samples of the one before.
+    hundred positions of examples in all. Layers are as `network` takes them, the last one dense;
+    any but BatchNorm, Concat and Dropout. Each draw, number i of them with `jax.random.fold_in(key,
+    i)`, has so many samples of every feature, and takes (n positions)^2 (samples + n positions)
+    operations a layer. `stop` are `tolerance`, `min_draws` and `max_draws` of
+    `kernels.monte_carlo_kernel`.
 
-    Args:
-        key: draw number i has `jax.random.fold_in(key, i)`.
-        layers: as `network` takes them, the last one dense; any but BatchNorm, Concat and Dropout.
-        x1: first inputs.
-        x2: second inputs; None means x1 against itself.
-        get: "ntk" or "nngp".
-        samples: of every feature in a draw.
-        stop: `tolerance`, `min_draws` and `max_draws` of `kernels.monte_carlo_kernel`.
-
-    Returns:
-        The mean over draws with its standard errors.
+    Apart from the standard errors returned the mean is off by O(1 / samples), as covariances of a
+    layer are those of finitely many samples of the one before.
 
     Raises:
         InputError: an argument is not accepted, or the draws do not fit the memory.

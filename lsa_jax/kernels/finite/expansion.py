@@ -46,19 +46,14 @@ def linearize(
 ) -> Apply:
     """Returns the first-order Taylor expansion of a network in its parameters.
 
-    f_lin(theta, x) = f(theta_0, x) + df(theta_0, x)/dtheta (theta - theta_0), where theta_0 is
-    `params`. Costs about three times `apply` in time and twice in memory. Works under jit, vmap,
-    scan and grad, and with `params` that are being traced.
+    f_lin(theta, x) = f(theta_0, x) + df(theta_0, x)/dtheta (theta - theta_0), affine in theta,
+    where theta_0 is `params`; all leaves are floating point. Costs about three times `apply` in
+    time and twice in memory. Works under jit, vmap, scan and grad, and with `params` that are being
+    traced.
 
-    Args:
-        apply: `(params, x [n, ...]) -> outputs [n, c]`.
-        params: where to expand; all leaves are floating point.
-        precision: of products. "highest" is float32 everywhere, as in the kernels; "default" is
-            the device's own for networks (TF32 on GPUs, bfloat16 on TPUs), several times faster
-            there, and right where a linearisation is compared with such a network.
-
-    Returns:
-        `apply_lin(params, x) -> outputs`, affine in its params.
+    The precision of products "highest" is float32 everywhere, as in the kernels; "default" is the
+    device's own for networks (TF32 on GPUs, bfloat16 on TPUs), several times faster there, and
+    right where a linearisation is compared with such a network.
 
     Raises:
         InputError: precision is not accepted.
@@ -71,20 +66,12 @@ def linearize(
 
 
 def taylor_expand(apply: Apply, params: Params, degree: int) -> Apply:
-    """Returns the Taylor expansion of a network in its parameters.
+    """Returns the Taylor expansion of a network in its parameters, a polynomial in them.
 
     f_d(theta, x) = sum_k of the k-th derivative of f(theta_0 + t (theta - theta_0), x) in t at 0,
-    over k!, for k = 0 ... d. Costs about 3^d times `apply`; products are in full precision. Of
-    degree 1 it is `linearize`.
-
-    Args:
-        apply: `(params, x [n, ...]) -> outputs [n, c]`, d times differentiable; a ReLU network is
-            taken for the polynomial that it is around theta_0.
-        params: theta_0, where to expand; all leaves are floating point.
-        degree: d, 0 or more.
-
-    Returns:
-        `apply_taylor(params, x) -> outputs`, a polynomial in its params.
+    over k!, for k = 0 ... d, the degree. Costs about 3^d times `apply`; products are in full
+    precision. Of degree 1 it is `linearize`. A ReLU network is taken for the polynomial that it is
+    around theta_0, which are `params`; all leaves are floating point.
 
     Raises:
         InputError: degree is not accepted.
@@ -147,26 +134,23 @@ def linearize_on(
 ) -> tuple[Expansion, Callable[[Any, Expansion], Array]]:
     """Linearises a network on examples that are known beforehand.
 
-    The linearisation is linear in its parameters, with derivatives that never change. They are
-    computed once here, layer by layer as in `empirical_ntk`, so that a step of training is a few
-    small products: on a small convolutional network a tenth of the operations of `linearize`. Each
-    example takes c numbers of memory for each parameter; a dense layer or a convolution takes
-    inputs + c outputs at each position, where that is less than half as many. The outputs equal
-    those of `linearize` to rounding, and may be trained by any optimiser. Products are in full
-    precision, also on accelerators whose default is less (TF32).
-
         examples, apply_lin = linearize_on(apply, params, inputs)
         batch = jax.tree.map(lambda a: a[index], examples)
         outputs = apply_lin(new_params, batch)
 
-    Args:
-        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
-        params: where to expand; all leaves are floating point.
-        x: the examples.
+    The linearisation is affine in its parameters, with derivatives that never change. They are
+    computed once here, layer by layer as in `empirical_ntk`, so that a step of training is a few
+    small products: on a small convolutional network a tenth of the operations of `linearize`. The
+    outputs equal those of `linearize` to rounding, and may be trained by any optimiser.
+
+    Each example goes through `apply` by itself, and takes c numbers of memory for each parameter; a
+    dense layer or a convolution takes inputs + c outputs at each position, where that is less than
+    half as many. Products are in full precision, also on accelerators whose default is less (TF32).
+    All leaves of params are floating point.
 
     Returns:
         The examples' expansions, a tree of arrays [n, ...], and `(params, expansions) -> outputs
-        [n, c]`, affine in params.
+        [n, c]`.
 
     Raises:
         InputError: the expansions take more memory than there is.

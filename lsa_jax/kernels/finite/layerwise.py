@@ -194,8 +194,8 @@ def factors_of_one(
 ) -> Callable[[Array], Factors]:
     """Returns a function that runs an example forward once, and backward once an output.
 
-    Of all dense layers, those `kept` stay inputs and cotangents. If `by_output`, outputs have an
-    axis of their own in Jacobians, which takes a copy.
+    Of all dense layers, `kept` are the ones that stay inputs and cotangents. If `by_output`,
+    outputs have an axis of their own in Jacobians, which takes a copy.
     """
     program, c = trace(apply, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
     leaves = jax.tree.leaves(params)
@@ -279,20 +279,14 @@ def _from_pairs(operands: Sequence[Sequence[tuple[Array, Array]]], *, full: bool
 
     Operands are inputs and cotangents of the rows, and of the columns where these differ.
     """
-    most, sides = _SIDE.get(backend.platform(), _SIDE_ELSEWHERE), (operands[0], operands[-1])
+    side, sides = _SIDE.get(backend.platform(), _SIDE_ELSEWHERE), (operands[0], operands[-1])
     shape = tuple(len(some[0][0]) for some in sides)
-
-    def in_tiles(array: Array) -> Array:
-        """Splits the examples into tiles, filled up with zeros."""
-        side = _tiles.even_share(len(array), most)
-        array = jnp.pad(array, [(0, -len(array) % side)] + [(0, 0)] * (array.ndim - 1))
-        return array.reshape(len(array) // side, side, *array.shape[1:])
-
+    parts = (
+        _tiles.in_tiles(some, _tiles.even_share(n, side), axis=0)
+        for some, n in zip(sides, shape, strict=True)
+    )
     return _tiles.all_pairs(
-        functools.partial(_contract, full),
-        *(jax.tree.map(in_tiles, some) for some in sides),
-        shape,
-        symmetric=len(operands) == 1,
+        functools.partial(_contract, full), *parts, shape, symmetric=len(operands) == 1
     )
 
 

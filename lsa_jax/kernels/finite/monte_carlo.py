@@ -17,13 +17,10 @@ from lsa_jax.kernels.matrices import memory
 
 
 class MonteCarlo(NamedTuple):
-    """A kernel's mean over initialisations.
+    """A kernel's mean [n1, n2] over initialisations, in float64.
 
-    Attributes:
-        mean: [n1, n2], in float64.
-        error: [n1, n2], its standard error: the draws' standard deviation over sqrt(draws).
-        draws: how many networks were drawn.
-        converged: whether the errors are as small as was asked for.
+    With its standard error (the draws' standard deviation over sqrt(draws)), the number of networks
+    drawn, and whether the errors are as small as was asked for.
     """
 
     mean: Float[np.ndarray, "n1 n2"]
@@ -46,25 +43,14 @@ def monte_carlo_kernel(
 ) -> MonteCarlo:
     """Averages the NTK, or the products of outputs, over networks until the mean is known well.
 
+    Draw number i is `init(jax.random.fold_in(key, i))`: `lambda key: model.init(key,
+    x1.shape[1:])`, or `lambda key: stax_init(key, x1.shape)[1]`. "ntk" is `empirical_ntk`, "nngp"
+    f(x) . f(x') / c.
+
     It stops at the first of min_draws, 2 min_draws, 4 min_draws, ... draws after which no entry's
     standard error is above tolerance times the largest |mean|, or at `max_draws`. There are few
     such looks, so that stopping at a low one hardly makes the errors too small. The mean is that of
     networks of this width; it differs from the infinite-width kernel by O(1 / width).
-
-    Args:
-        key: draw number i has `jax.random.fold_in(key, i)`.
-        init: `key -> params`, such as `lambda key: model.init(key, x1.shape[1:])`, or
-            `lambda key: stax_init(key, x1.shape)[1]`.
-        apply: `(params, x [n, ...]) -> outputs [n, c]`.
-        x1: first inputs.
-        x2: second inputs; None means x1 against itself.
-        get: "ntk" (`empirical_ntk`) or "nngp" (f(x) . f(x') / c).
-        tolerance: the largest standard error, relative to the largest |mean|.
-        min_draws: draws before the first look, 2 or more.
-        max_draws: draws at most, `min_draws` or more.
-
-    Returns:
-        The mean with its errors.
 
     Raises:
         InputError: an argument is not accepted, or the draws do not fit the memory.

@@ -221,19 +221,10 @@ def finite_kernel(
 ) -> StagedKernel:
     """Returns the tangent kernel of a finite network as a function of inputs alone.
 
-    It is the argument for `kernels.gram`. By "layerwise", derivatives are then computed once for
-    each example where memory holds them, and otherwise once for several tiles; a function that
-    calls `empirical_ntk` computes them again for every tile.
-
-    Args:
-        apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
-        params: where to differentiate: at initialisation, or after training.
-        selected: which parameters to differentiate in.
-        method: which algorithm.
-
-    Returns:
-        `kernel(x1, x2=None, *, full=False, diagonal=False)`: `empirical_ntk` with these arguments.
-        It raises the same errors.
+    It is the argument for `kernels.gram`: `kernel(x1, x2=None, *, full=False, diagonal=False)` is
+    `empirical_ntk` with these arguments, and raises the same errors. By "layerwise", derivatives
+    are computed once for each example where memory holds them, and otherwise once for several
+    tiles; a function that calls `empirical_ntk` computes them again for every tile.
     """
     apply = _hashable(apply)
     _select(apply, params, selected)  # refuses parameters before the first call

@@ -16,6 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float, UInt
 
 from lsa_jax import backend
+from lsa_jax.kernels.infinite.correlations import root
 from lsa_jax.kernels.infinite.layouts import Layout
 
 # Features up to which distances are summed number by number. Products of matrices for each
@@ -63,17 +64,14 @@ def directions(
     largest = lax.stop_gradient(jnp.max(jnp.abs(features), axis=-2, keepdims=True))
     largest = jnp.where(largest > 0, largest, 1)
     squares = jnp.sum((features / largest) ** 2, axis=-2, keepdims=True)
-    positive = squares > 0
-    norms = largest * jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1)), 0)
-    vectors = features / jnp.where(positive, norms, 1)
+    norms = largest * root(squares)
+    vectors = features / jnp.where(squares > 0, norms, 1)
     size = features.shape[-2]
     if size <= _FEW[backend.platform()]:
         return Directions(vectors, None, None, None), norms[..., 0, :]
     along = jnp.sum(vectors, axis=-2, keepdims=True) / math.sqrt(size)
     vectors = vectors - along / math.sqrt(size)
-    squares = jnp.sum(vectors**2, axis=-2)
-    positive = squares > 0
-    across = jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1)), 0)
+    across = root(jnp.sum(vectors**2, axis=-2))
     return Directions(vectors, along[..., 0, :], across, _marks(features)), norms[..., 0, :]
 
 

@@ -11,14 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import arrays, costs
+from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import neural_tangents, recursion
 from lsa_jax.kernels.infinite.network_shape import is_supported
 from lsa_jax.kernels.infinite.steps import Step
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
-
-_METHODS = ("auto", "recursion", "neural_tangents")
 
 
 class InfiniteKernel(StagedKernel):
@@ -39,11 +38,6 @@ class InfiniteKernel(StagedKernel):
         super().__init__(kernel, stages)
         self.steps = steps
         self.transform = transform
-
-    def checked(self, check: Callable[[tuple[int, ...]], Any]) -> "InfiniteKernel":
-        """Returns the same kernel; it first lets `check` refuse the shape of an example."""
-        plain = super().checked(check)
-        return InfiniteKernel(plain, plain.stages, self.steps, self.transform)
 
     def transform_size(self, input_shape: tuple[int, ...]) -> int:
         """Returns how many numbers the first layer sees at once: the side of a transform.
@@ -69,14 +63,9 @@ class InfiniteKernel(StagedKernel):
         With the symmetric root of a matrix M it is the kernel of a recursive feature machine, where
         <p, M p'> stands in place of <p, p'> for the patches p and p' of two images. A patch lists
         the offsets of the window row by row, and the channels at each; of a dense layer it is the
-        input, flattened where the network flattens it.
-
-        Args:
-            transform: [k, k] with k the `transform_size`.
-
-        Returns:
-            A kernel as this one, by the recursion, of float32 inputs. Further transforms replace
-            this one.
+        input, flattened where the network flattens it. The transform is [k, k] with k the
+        `transform_size`; further transforms replace this one. The kernel is evaluated by the
+        recursion, of float32 inputs.
 
         Raises:
             InputError: when it is called: the recursion does not apply, or k is another.
@@ -124,14 +113,10 @@ def infinite_of(network: Any) -> InfiniteKernel:
         k = kernels.gram(kernels.infinite_of(stax.serial(...)), x_train)
         fit = kernels.regress(k, targets, k_test, ridge=1e-4)
 
-    Its recursion stays neural-tangents', in the inputs' dtype; tiles, devices, files that a killed
-    job goes on with, and the solution are those of any kernel here.
-
-    Args:
-        network: (init, apply, kernel_fn), as `stax.serial` returns, that ends in outputs [n, c].
-
-    Returns:
-        `kernel(x1, x2=None, get="ntk" | "nngp") -> [n1, n2]`.
+    `kernel(x1, x2=None, get="ntk" | "nngp") -> [n1, n2]`, of (init, apply, kernel_fn), as
+    `stax.serial` returns, that ends in outputs [n, c]. Its recursion stays neural-tangents', in the
+    inputs' dtype; tiles, devices, files that a killed job goes on with, and the solution are those
+    of any kernel here.
 
     Raises:
         InputError: it is no such triple.
@@ -140,10 +125,12 @@ def infinite_of(network: Any) -> InfiniteKernel:
         raise InputError(
             f"network is {network!r}; accepted: (init, apply, kernel_fn), as stax.serial returns"
         )
-    return _infinite_kernel(network[2], ())
+    return _infinite_kernel(network[2], (), lambda shape: None)
 
 
-def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
+def kernel_of_steps(
+    steps: Sequence[Step], check: Callable[[tuple[int, ...]], None] = lambda shape: None
+) -> InfiniteKernel:
     """Returns the infinite-width kernel of the network that the steps describe.
 
     Returns:
@@ -164,22 +151,24 @@ def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
         It raises InputError if an argument is not accepted, or all pairs at once do not fit the
         memory; `kernels.gram` goes by tiles.
     """
-    their_kernel = functools.cache(lambda: neural_tangents.serial(steps)[2])  # an import of seconds
-    return _infinite_kernel(lambda *inputs: their_kernel()(*inputs), tuple(steps))
+    # Made when it is first used: it may not be installed.
+    their_kernel = functools.cache(lambda: neural_tangents.serial(steps)[2])
+    return _infinite_kernel(lambda *inputs: their_kernel()(*inputs), tuple(steps), check)
 
 
-def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKernel:
+def _infinite_kernel(
+    kernel_fn: Callable, steps: tuple[Step, ...], check: Callable[[tuple[int, ...]], None]
+) -> InfiniteKernel:
     def kernel(
         x1: Float[Array | np.ndarray, "n1 ..."],
         x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
         get: Literal["ntk", "nngp"] = "ntk",
         method: Literal["auto", "recursion", "neural_tangents"] = "auto",
     ) -> Float[Array, "n1 n2"]:
-        if get not in ("ntk", "nngp"):
-            raise InputError(f"get is {get!r}; accepted: ntk, nngp")
-        if method not in _METHODS:
-            raise InputError(f"method is {method!r}; accepted: {', '.join(_METHODS)}")
+        require("get", get, one_of("ntk", "nngp"))
+        require("method", method, one_of("auto", "recursion", "neural_tangents"))
         x1, x2 = arrays.input_pair(x1, x2, whole=False)
+        check(x1.shape[1:])
         refusal = None
         if method != "neural_tangents":
             refusal = _why_not(steps, *(x for x in (x1, x2) if x is not None))
@@ -205,6 +194,7 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
     def stages(
         example: jax.ShapeDtypeStruct, get: str = "ntk", method: str = "auto"
     ) -> Stages | None:
+        check(example.shape)
         one = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
         elsewhere = method not in ("auto", "recursion") or get not in ("ntk", "nngp")
         return None if elsewhere or _why_not(steps, one) else recursion.stages(steps, example, get)

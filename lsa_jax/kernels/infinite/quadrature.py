@@ -101,19 +101,15 @@ def series_gap(
 def check_duals(nonlinearity: Any, tolerance: float = 3e-2) -> float:
     """Compares a nonlinearity's duals with integrals of its function, on a grid.
 
-    Correlations from -0.99 to 0.99 and deviations from 0.5 to 1.5. The integrals are in float64, in
-    two dimensions, with Gauss-Legendre nodes on either side of zero for each number, so that a kink
-    there costs no accuracy; one elsewhere costs up to 2e-2 of the derivative's.
-
         kernels.check_duals(models.Tanh())
 
-    Args:
-        nonlinearity: with the methods `phi` and `duals` of `models.Elementwise`.
-        tolerance: largest error that is accepted, over the root of the product of both numbers'
-            mean squares.
+    Correlations from -0.99 to 0.99 and deviations from 0.5 to 1.5. The integrals are in float64, in
+    two dimensions, with Gauss-Legendre nodes on either side of zero for each number, so that a kink
+    there costs no accuracy; one elsewhere costs up to 2e-2 of the derivative's. The nonlinearity
+    has the methods `phi` and `duals` of `models.Elementwise`.
 
     Returns:
-        The largest error on the grid.
+        The largest error, over the root of the product of both numbers' mean squares.
 
     Raises:
         InputError: an error is above the tolerance, or not finite.

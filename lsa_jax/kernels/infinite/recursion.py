@@ -112,8 +112,8 @@ def _all_pairs(
     rows, columns = tile_sides(steps, shape, n1, n2)
     return tiles.all_pairs(
         partial(_tile_kernel, steps, get),
-        _in_tiles(examples1, rows),
-        _in_tiles(examples2, columns),
+        tiles.in_tiles(examples1, rows, axis=-1),
+        tiles.in_tiles(examples2, columns, axis=-1),
         (n1, n2),
         symmetric=symmetric,
     )
@@ -125,17 +125,6 @@ def tile_sides(
     """Chooses rows and columns of a tile for examples of this shape."""
     numbers = max(position_counts(steps, shape)) ** (2 if pools(steps) else 1)
     return tiles.tile_size(numbers, n1, n2, before_pools=pools(steps))
-
-
-def _in_tiles(examples: Examples, size: int) -> Examples:
-    """Splits the last axis into tiles, filled up with zeros, and puts them first."""
-
-    def split(array: Array) -> Array:
-        *before, n = array.shape
-        array = jnp.pad(array, [(0, 0)] * len(before) + [(0, -n % size)])
-        return jnp.moveaxis(array.reshape(*before, array.shape[-1] // size, size), -2, 0)
-
-    return jax.tree.map(split, examples)
 
 
 def _tile_kernel(

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 @dataclass(frozen=True)
 class Windows:
-    """Height and width of windows, steps between them, and zeros around if "SAME"."""
+    """Height and width of windows, strides between them, and padding: "VALID" or "SAME"."""
 
     shape: tuple[int, int]
     strides: tuple[int, int]

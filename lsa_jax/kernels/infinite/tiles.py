@@ -41,6 +41,20 @@ def even_share(n: int, most: int) -> int:
     return math.ceil(n / math.ceil(n / most))
 
 
+def in_tiles(tree: PyTree[Array], size: int, axis: int) -> PyTree[Array]:
+    """Splits an axis of each array into tiles, filled up with zeros, and puts them first."""
+
+    def split(array: Array) -> Array:
+        fill = [(0, 0)] * array.ndim
+        fill[axis] = (0, -array.shape[axis] % size)
+        array = jnp.pad(array, fill)
+        at = axis % array.ndim
+        before, (n, *after) = array.shape[:at], array.shape[at:]
+        return jnp.moveaxis(array.reshape(*before, n // size, size, *after), at, 0)
+
+    return jax.tree.map(split, tree)
+
+
 def all_pairs(
     tile: Callable[[Any, Any], Array],
     tiles1: PyTree[Array],
@@ -52,9 +66,9 @@ def all_pairs(
     """Computes a matrix tile by tile, by `tile(part1, part2) -> [rows, columns, ...]`.
 
     Parts are entries of trees of [tiles, ...]; entries outside of the matrix's shape are dropped.
-    `symmetric`, only the tiles on and above the diagonal are computed, and mirrored with all
-    further axes; an array leaves that to the running program. Derivatives go through, and recompute
-    each tile to save memory, but for an array.
+    If `symmetric`, only the tiles on and above the diagonal are computed, and mirrored with all
+    further axes; an array leaves that to the running program. Derivatives go through, except with
+    an array, and recompute each tile to save memory.
     """
     counts = [len(jax.tree.leaves(tiles)[0]) for tiles in (tiles1, tiles2)]
     parts = [jax.tree.map(lambda a: a[0], tiles) for tiles in (tiles1, tiles2)]

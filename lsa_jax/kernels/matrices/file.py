@@ -109,8 +109,8 @@ def opened(
     """Opens a matrix to write tiles into, or lays out an empty one.
 
     The identity is kept as JSON; it has the `shape` and `dtype` of the matrix, and the shape that
-    is `stored` where that is another. A single process must be alone. `write` puts a tile into the
-    mapped array.
+    is `stored` where that is another. A writer that shares the work with no other must be alone.
+    `write` puts a tile into the mapped array.
 
     Raises:
         InputError: the file there is another matrix, or another process is writing it.

@@ -30,7 +30,7 @@ from lsa_jax import arrays, backend, processes
 from lsa_jax.checks import integer, number, one_of, optional, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices import file as gram_file
-from lsa_jax.kernels.matrices import memory, rounds
+from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices import programs as tile_programs
 from lsa_jax.kernels.matrices import sharded as shares
 from lsa_jax.kernels.matrices.file import Place, Tile
@@ -457,7 +457,7 @@ def _compute(
     at_a_time = math.ceil(most / _MEETINGS) if job.sharded else most
     shown, before = job.group.is_first, total - len(places)
     with reporter(progress, job.shape, shown, before, total) as report:
-        found = rounds.tiles(job.stages, job.x1, job.x2, program, places, job.own, job.team)
+        found = tile_programs.tiles(job.stages, job.x1, job.x2, program, places, job.own, job.team)
         computed = enumerate(found if places else (), start=1)
 
         def some() -> None:

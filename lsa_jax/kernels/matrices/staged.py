@@ -5,10 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from jaxtyping import Array, Float, PyTree
-
-from lsa_jax import arrays
 
 
 class Stages(NamedTuple):
@@ -50,21 +47,6 @@ class StagedKernel:
     def __call__(self, *inputs: Any, **settings: Any) -> Array:
         """Computes the kernel."""
         return self._kernel(*inputs, **settings)
-
-    def checked(self, check: Callable[[tuple[int, ...]], Any]) -> "StagedKernel":
-        """Returns the same kernel; it first lets `check` refuse the shape of an example."""
-
-        @functools.wraps(self._kernel)
-        def kernel(x1: Array | np.ndarray, *others: Any, **settings: Any) -> Array:
-            x1 = arrays.real_array("x1", x1, "n ...", empty=True)
-            check(x1.shape[1:])
-            return self._kernel(x1, *others, **settings)
-
-        def stages(example: jax.ShapeDtypeStruct, **settings: Any) -> Stages | None:
-            check(example.shape)
-            return self.stages(example, **settings)
-
-        return StagedKernel(kernel, stages)
 
 
 def _unchanged(x: Array) -> Array:

@@ -59,7 +59,7 @@ class IterativeRegression(NamedTuple):
 class LeaveOneOut(NamedTuple):
     """Estimates of the mean squared error on examples left out, one at a time, for each ridge.
 
-    With their standard errors over the random probes, and the passes over the matrix.
+    Standard errors are over the random probes; iterations are passes over the matrix.
     """
 
     errors: Float[np.ndarray, " r"]
@@ -200,10 +200,7 @@ def _regress(
     gram_train: Any, targets: Any, gram_test: Any, ridges: Sequence[float], *how: Any
 ) -> list[IterativeRegression]:
     """Returns one regression a ridge; `how` is passed to `_solve`."""
-    gram_train = problem.matrix("gram_train", gram_train, whole=False)
-    gram_test = problem.matrix("gram_test", gram_test, whole=False)
-    targets = problem.targets_of(targets)
-    problem.check(gram_train, targets, gram_test)
+    gram_train, targets, gram_test = problem.checked(gram_train, targets, gram_test, whole=False)
     mean = targets.mean(axis=0, dtype=float)
     solved = _solve(gram_train, targets - mean, ridges, *how)
     weights = np.concatenate(list(solved.solutions), axis=1)

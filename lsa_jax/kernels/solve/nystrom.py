@@ -245,8 +245,8 @@ def _summed(
 class _Features(NamedTuple):
     """phi(x) = L^{-1} k(centres, x), whose products are the kernel's Nystrom approximation.
 
-    `centres` and their numbers, `kept`, are those with a weight; `mean_diagonal` and `digest` are
-    of the matrix of all centres.
+    `centres` are the ones that are kept, and `kept` their numbers; L is `lower`; `mean_diagonal`
+    and `digest` are of the matrix of all centres.
     """
 
     pairs: Callable[..., np.ndarray]

@@ -41,10 +41,10 @@ _LARGEST_NEGATIVE = 1e-3
 class LearningCurve(NamedTuple):
     """Predicted errors: squared distances, summed over outputs, means over examples.
 
-    `kappa` [s] is the threshold below which modes are not learned, `learnabilities` [s, p] by how
-    much a mode of the targets is recovered on average. Errors [s] are on the n training examples,
-    on the other examples of the pool or of the distribution (`test`), and over the `whole` pool;
-    without one that equals `test`.
+    `kappa` [s] is the threshold below which modes are not learned; `learnabilities` [s, p] are the
+    shares of the modes of the targets that are recovered on average. The errors [s] are on the n
+    training examples (`train`), on the other examples of the pool or of the distribution (`test`),
+    and on all of the pool (`whole`); without a pool `whole` equals `test`.
     """
 
     kappa: Float[np.ndarray, " s"]
@@ -167,15 +167,11 @@ def kernel_alignment_risk(
 ) -> Float[np.ndarray, " r"]:
     """Returns KARE: the test error that the training set alone predicts, for each ridge.
 
-    With G = K + d I it is (y^T G^{-2} y / n) / (tr G^{-1} / n)^2: squared distances summed over
-    outputs, generalised cross-validation's number. `leave_one_out`, which has each example's own
-    (G^{-1})_ii in place of their mean, does not assume that examples are alike: where both differ,
-    nor does a predicted learning curve hold.
-
-    Args:
-        spectrum: of the kernel matrix of the training examples.
-        targets: Y; their mean is not taken out.
-        ridges: ridges over the mean diagonal of K.
+    With G = K + d I, of the training examples, it is (y^T G^{-2} y / n) / (tr G^{-1} / n)^2:
+    squared distances summed over outputs, generalised cross-validation's number. `leave_one_out`,
+    which has each example's own (G^{-1})_ii in place of their mean, does not assume that examples
+    are alike: where both differ, nor does a predicted learning curve hold. Targets' mean is not
+    taken out; ridges are over the mean diagonal of K.
 
     Raises:
         InputError: sizes or ridges are not accepted.

@@ -101,10 +101,15 @@ def check_targets(
         _check_finite("gram_test", gram_test)
 
 
-def check(
-    gram_train: np.ndarray | PackedMatrix, targets: np.ndarray, gram_test: np.ndarray | Sharded
-) -> None:
-    """Raises unless the three make one problem that can be solved."""
+def checked(
+    gram_train: Any, targets: Any, gram_test: Any, *, whole: bool = True
+) -> tuple[Any, np.ndarray, Any]:
+    """Returns the three as arrays, see `matrix`; raises unless they make one problem."""
+    gram_train, gram_test = (
+        matrix(name, given, whole=whole)
+        for name, given in (("gram_train", gram_train), ("gram_test", gram_test))
+    )
+    targets = targets_of(targets)
     n = len(targets)
     if not n:
         raise InputError("there are 0 targets; accepted: 1 or more")
@@ -115,6 +120,7 @@ def check(
         )
     check_targets(n, targets, gram_test)
     check_kernel(gram_train)
+    return gram_train, targets, gram_test
 
 
 def _check_finite(name: str, values: np.ndarray | Sharded) -> None:

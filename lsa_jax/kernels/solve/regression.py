@@ -61,12 +61,9 @@ class Choice(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """A factorisation of K + shift I.
+    """A factorisation of K + shift I, with its estimated condition number (1-norm).
 
-    Attributes:
-        lower: [n, n], whose lower triangle L has L L^T = K + shift I; the rest is undefined.
-        shift: added to the diagonal.
-        condition: estimated condition number (1-norm).
+    The lower triangle L of `lower` has L L^T = K + shift I; the rest of it is undefined.
     """
 
     lower: np.ndarray
@@ -77,11 +74,9 @@ class Factor(NamedTuple):
 class Posterior(NamedTuple):
     """Outputs on the test examples, given the training examples.
 
-    Attributes:
-        mean: [m, c], float64.
-        covariance: [m] variances or [m, m] covariances, the same for every target, without noise.
-        ridge: ridge over the mean diagonal that was used.
-        condition: estimated condition number (1-norm) of the matrix that was solved.
+    Their mean [m, c] in float64, and variances [m] or covariances [m, m], the same for every target
+    and without noise; the ridge over the mean diagonal, and the estimated condition number (1-norm)
+    of the matrix that was solved.
     """
 
     mean: Float[np.ndarray, "m c"]
@@ -152,16 +147,14 @@ def regress(
     if (recorder := backend.dry_run()) is not None:
         predictions = recorder.solve(gram_train, targets, gram_test)
         return Regression(predictions, np.zeros(np.shape(targets)), ridge, 1.0)
-    gram_train = problem.matrix("gram_train", gram_train)
-    gram_test = problem.matrix("gram_test", gram_test)
-    targets, ridge = problem.targets_of(targets), problem.check_ridge(ridge)
+    ridge = problem.check_ridge(ridge)
     require("precision", precision, one_of("float64", "float32"))
     if overwrite and precision == "float32":
         raise InputError(
             "overwrite is True and precision is 'float32', which needs K for its residuals; "
             "accepted: one or the other"
         )
-    problem.check(gram_train, targets, gram_test)
+    gram_train, targets, gram_test = problem.checked(gram_train, targets, gram_test)
     n = len(gram_train)
     if not overwrite:
         needed = np.dtype(precision).itemsize * n**2
@@ -182,16 +175,10 @@ def select_ridge(
 ) -> float:
     """Returns the ridge with the least squared error on held-out training examples.
 
-    A single ridge is returned as it is. Ridges at which the matrix is not positive definite are
-    passed over. Of equally good ones the smallest is taken. O(n^3) time for each ridge; from about
-    30 on `leave_one_out_ridge` takes less.
-
-    Args:
-        key: draws which examples are held out.
-        gram_train: K, symmetric.
-        targets: Y.
-        ridges: candidates, relative to the mean diagonal.
-        held_out: share of the examples that are held out.
+    The key draws a share of the examples that are held out. A single ridge is returned as it is.
+    Ridges, over the mean diagonal, at which the matrix is not positive definite are passed over. Of
+    equally good ones the smallest is taken. O(n^3) time for each ridge; from about 30 on
+    `leave_one_out_ridge` takes less.
 
     Raises:
         InputError: no ridge, or too few examples to hold any out, or as in `regress`.
@@ -201,8 +188,7 @@ def select_ridge(
     require("held_out", held_out, number(0, 1))
     if len(ridges) == 1 or backend.dry_run() is not None:
         return ridges[0]
-    gram_train, targets = problem.matrix("gram_train", gram_train), problem.targets_of(targets)
-    problem.check(gram_train, targets, gram_train)
+    gram_train, targets, _ = problem.checked(gram_train, targets, gram_train)
     count = round(held_out * len(targets))
     if not 0 < count < len(targets):
         raise InputError(
@@ -257,12 +243,9 @@ def posterior(
 
     Source: Lee et al., Deep neural networks as Gaussian processes, 2018, eq. 8 and 9.
     """
-    gram_train = problem.matrix("gram_train", gram_train)
-    targets = problem.targets_of(targets)
-    gram_test = problem.matrix("gram_test", gram_test)
     prior = np.asarray(arrays.real_array("prior", prior, empty=True))
     ridge = problem.check_ridge(ridge)
-    problem.check(gram_train, targets, gram_test)
+    gram_train, targets, gram_test = problem.checked(gram_train, targets, gram_test)
     n, m = len(gram_train), len(gram_test)
     if prior.shape not in ((m,), (m, m)):
         raise InputError(

@@ -68,13 +68,8 @@ def ridge_path(
 ) -> Iterator[Float[np.ndarray, "m c"] | None]:
     """Yields the predictions of `regress` for each of many ridges.
 
-    O(m n^2) time once, then O(m n c) for each ridge.
-
-    Args:
-        spectrum: of K.
-        targets: Y.
-        gram_test: K_test, test against training examples.
-        ridges: ridges over the mean diagonal of K.
+    From the spectrum of K, targets Y, K_test and ridges over the mean diagonal of K. O(m n^2) time
+    once, then O(m n c) for each ridge.
 
     Yields:
         Predictions [m, c]; None where the matrix is not positive definite.
@@ -100,21 +95,13 @@ def ridge_path(
 def leave_one_out(
     spectrum: Spectrum, targets: Float[Array | np.ndarray, "n c"], ridges: Sequence[float]
 ) -> Float[np.ndarray, " r"]:
-    """Returns the mean squared error on examples that are left out, one at a time.
+    """Returns the mean squared error on examples left out one at a time, for each ridge.
 
     For G = K + lambda I, the error on example i of a fit without it is (G^{-1} Y)_i / (G^{-1})_ii.
     The mean target that `regress` takes out is that of the other examples: the same formula on
-    targets less (sum Y - Y_i)/(n - 1). lambda is the ridge times trace(K)/n of all examples.
-
-    O(n^2) time for each ridge.
-
-    Args:
-        spectrum: of K, two examples or more.
-        targets: Y.
-        ridges: ridges over the mean diagonal of K.
-
-    Returns:
-        One error a ridge; infinite where the matrix is not positive definite.
+    targets less (sum Y - Y_i)/(n - 1). lambda is the ridge times trace(K)/n of all examples, two or
+    more. The error is infinite where the matrix is not positive definite. O(n^2) time for each
+    ridge.
 
     Raises:
         InputError: sizes or ridges are not accepted, or do not fit the memory.
@@ -150,12 +137,8 @@ def leave_one_out_ridge(
 ) -> float:
     """Returns the ridge with the least squared error on examples left out one at a time.
 
-    Of equally good ones the smallest is taken. O(n^3) time for all ridges together.
-
-    Args:
-        gram_train: K, symmetric.
-        targets: Y.
-        ridges: candidates, relative to the mean diagonal.
+    Of ridges over the mean diagonal of K; of equally good ones the smallest. O(n^3) time for all
+    ridges together.
 
     Raises:
         InputError: no ridge, fewer than two examples, or as in `regress`.

@@ -29,12 +29,9 @@ class Nonlinearity(Layer):
         variance1: Float[Array, "..."],
         variance2: Float[Array, "..."],
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """Returns E[phi(z) phi(z')] and E[phi'(z) phi'(z')].
+        """Returns E[phi(z) phi(z')] and E[phi'(z) phi'(z')] of centred Gaussian numbers z, z'.
 
-        Args:
-            covariance: of the centred Gaussian numbers z and z'.
-            variance1: of z; broadcasts against the covariance.
-            variance2: of z'.
+        Variances broadcast against the covariance.
         """
         stds = correlations.root(variance1), correlations.root(variance2)
         cosine = correlations.cosine(covariance, *map(correlations.inverse_of, stds), 0.0)

@@ -19,35 +19,8 @@ OF_ROWS = kernel_of_steps([Flatten(), DENSE, Relu(), DENSE])
 OF_IMAGES = kernel_of_steps([CONV, Relu(), Pool(), DENSE])
 
 
-def _closed_form(x):
-    """Two hidden ReLU layers, w_std^2 = 2: Cho and Saul's kernels of order 0 and 1, iterated."""
-    x = np.asarray(x, float)
-    nngp = 2 * x @ x.T / x.shape[1]
-    norm = 2 * (x**2).sum(1) / x.shape[1]
-    ntk = nngp.copy()
-    for factor in (2.0, 1.0):  # scale of the layer that follows
-        size = np.sqrt(np.outer(norm, norm))
-        cosine = np.clip(np.divide(nngp, size, out=np.zeros_like(nngp), where=size > 0), -1, 1)
-        angle = np.arccos(cosine)
-        slope = np.where(size > 0, (np.pi - angle) / (2 * np.pi), 0)
-        nngp = factor * size * (np.sin(angle) + (np.pi - angle) * cosine) / (2 * np.pi)
-        ntk = nngp + factor * slope * ntk
-        norm = factor * norm / 2
-    return nngp, ntk
-
-
-def test_both_methods_equal_the_closed_form(key):
-    """Also of equal, opposite, orthogonal, zero and badly scaled inputs."""
-    special = [[1.0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, 0, 0], [1e4, 0, 0], [0, 1e-4, 0]]
-    x = jnp.concatenate([jax.random.normal(key, (5, 3)), jnp.array(special)])
-    layers = 2 * [stax.Dense(1, 2**0.5), stax.Relu()]
-    theirs = infinite_of(stax.serial(*layers, stax.Dense(1)))
-    weights = Affine(1, 2**0.5, None, "ntk")
-    ours = kernel_of_steps([weights, Relu(), weights, Relu(), DENSE])
-    nngp, ntk = _closed_form(x)
-    for kernel in (theirs, ours):
-        np.testing.assert_allclose(kernel(x, None, "nngp"), nngp, rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(kernel(x), ntk, rtol=1e-3, atol=1e-6)
+def test_products_of_neural_tangents_are_in_full_precision():
+    theirs = infinite_of(stax.serial(stax.Dense(1, 2**0.5), stax.Relu(), stax.Dense(1)))
     program = jax.jit(theirs).lower(jnp.ones((2, 3)), jnp.ones((4, 3))).as_text().splitlines()
     products = [line for line in program if "dot_general" in line]
     assert products and all("HIGHEST" in line for line in products)

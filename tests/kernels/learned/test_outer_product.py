@@ -13,10 +13,9 @@ from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.infinite import recursion, tiles
 from lsa_jax.kernels.infinite.neural_tangents import serial
 from lsa_jax.kernels.infinite.steps import Affine
-from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, LayerNorm, Relu
+from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, Relu
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-RESIDUAL = models.Residual((Relu(), Conv(3, strides=(2, 2))), (Conv(3, (1, 1), (2, 2)),))
 NETS = {
     "convolutional": (
         [Conv(4, strides=(2, 2), padding="VALID", w_std=1.4), Relu(), Conv(4), Relu(), Flatten()],
@@ -27,7 +26,6 @@ NETS = {
         [Conv(3, b_std=0.3), Relu(), AvgPool((2, 2), (2, 1)), Conv(2), Gelu(), GlobalAvgPool()],
         (4, 3, 2),
     ),
-    "residual": ([Conv(3, w_std=1.4), RESIDUAL, LayerNorm(), Relu(), Flatten()], (4, 3, 2)),
 }
 
 

@@ -112,17 +112,11 @@ def test_a_sharded_matrix_has_the_entries_rows_and_products_of_the_whole(
 
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.integers(1, 23), st.integers(1, 8), st.integers(1, 3), st.sampled_from([1, 300, 4e6]))
-def test_a_packed_matrix_and_rows_are_the_whole_matrix(n, side, c, widened):
+def test_a_packed_matrix_and_rows_are_the_whole_matrix(half_of, n, side, c, widened):
     rng = np.random.default_rng(n)
     whole, vectors = rng.normal(size=(n, n)).astype(np.float32), rng.normal(size=(n, c))
     whole = whole + whole.T
-    tiles = np.zeros(sharded.stored_shape(n, side, processes.ALONE), np.float32)
-    for row in range(0, n, side):
-        for column in range(row, n, side):
-            some = whole[row : row + side, column : column + side]
-            tile = gram_file.Tile(gram_file.Place(row, column), some)
-            sharded.put(tiles, tile, n, processes.ALONE)
-    half, rows = sharded.PackedMatrix(tiles, n), sharded.ShardedRows(whole, n, processes.ALONE)
+    half, rows = half_of(whole, side), sharded.ShardedRows(whole, n, processes.ALONE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharded, "_WIDENED", widened)
         for matrix in (half, rows):
@@ -133,7 +127,7 @@ def test_a_packed_matrix_and_rows_are_the_whole_matrix(n, side, c, widened):
     indices = rng.integers(n, size=7)
     np.testing.assert_array_equal(half.rows(indices), whole[indices])
     assert half.shape == whole.shape and half.dtype == whole.dtype and half.is_finite()
-    tiles[-1, 0, 0] = np.nan
+    half.tiles[-1, 0, 0] = np.nan
     assert not half.is_finite()
 
 
