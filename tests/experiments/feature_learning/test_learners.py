@@ -1,4 +1,4 @@
-"""A seed's problem, its network's start, updates and measures, in plain numpy."""
+"""A seed's problem, its network's start, updates and measures in plain numpy, and a sweep."""
 
 import functools
 
@@ -7,20 +7,48 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from reports import make_report
+from small_sweeps import maker, swept
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.learning import learners
+from lsa_jax.experiments.feature_learning.learning import learners, settings
+from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
+from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.learning.tasks import Learning, make_law, make_task
+from lsa_jax.reporting import outcomes
 from lsa_jax.training import make_optimizer
 
+TINY = {
+    "paper_item": "feature_learning/table1",
+    "data.d": 12,
+    "data.num_patterns": 8,
+    "data.k": 3,
+    "data.num_train": 60,
+    "data.num_test": 20,
+    "m": 6,
+    "batch_size": 20,
+    "steps": 8,
+    "eval_every": 3,
+    "checkpoint_every": 1,
+    "measures": ("kernel_distance", "weight_movement"),
+    "measured_examples": 16,
+    "sweep.learner": ("network",),
+    "sweep.unstructured_learner": (),
+    "sweep.seed": (0, 1),
+    "sweep.ntk_rate": (),
+    "sweep.random_features_rate": (),
+}
 
-def configured(make, **fields):
+make = maker(SETTINGS, TINY)
+
+
+def configured(**fields):
     return make(**fields)[1][0].config
 
 
-def test_patterns_are_as_likely_as_the_mixture_says(make):
+def test_patterns_are_as_likely_as_the_mixture_says():
     p0, share, count = 0.6, 0.3, 20_000
-    config = configured(make, data__p0=p0, data__ones_share=share, data__probability_spread=0.35)
+    config = configured(data__p0=p0, data__ones_share=share, data__probability_spread=0.35)
     law = make_law(config, structured=True)
     alone = 0.5 + 0.35 * np.arange(8) / 7  # in the first part
     expected = p0 * alone + (1 - p0) * p0 / (2 - 2 * p0)
@@ -33,9 +61,9 @@ def test_patterns_are_as_likely_as_the_mixture_says(make):
 
 @pytest.mark.parametrize("spread", [0.0, 0.4])
 def test_inputs_are_patterns_less_their_mean_over_their_scale_and_the_truth_lies_on_the_relevant(
-    make, spread
+    spread,
 ):
-    config = configured(make, data__probability_spread=spread, data__num_train=400)
+    config = configured(data__probability_spread=spread, data__num_train=400)
     task, relevant = make_task(config), make_law(config, structured=True).relevant
     inputs, y = (np.asarray(part, np.float64) for part in task.train)
     np.testing.assert_allclose(inputs.mean(axis=0), 0, atol=1e-6)
@@ -57,15 +85,15 @@ def test_inputs_are_patterns_less_their_mean_over_their_scale_and_the_truth_lies
 
 
 @pytest.fixture(scope="module", params=["none", "first_steps"])
-def replica(request, make):
+def replica(request):
     """Returns a configuration and its replica, whose classes are of different size."""
     fields = {"leftover": 0.5, "first_rate": 1e-2, "smoothing": 0.3, "feature_scale": 0.7}
-    config = configured(make, **fields, data__ones_share=0.2, class_weights=request.param)
+    config = configured(**fields, data__ones_share=0.2, class_weights=request.param)
     return config, jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
 
 
-def test_the_network_is_drawn_at_the_scale_of_the_theory(make):
-    config = configured(make, m=4000, bias_std=0.7)
+def test_the_network_is_drawn_at_the_scale_of_the_theory():
+    config = configured(m=4000, bias_std=0.7)
     task = make_task(config)
     drawn = learners.make_replica(config, task)
     assert float(drawn.output_std) == pytest.approx(task.scale**2 / (task.gamma * 9))
@@ -76,9 +104,9 @@ def test_the_network_is_drawn_at_the_scale_of_the_theory(make):
     for name, size in sizes.items():
         assert np.std(params[name]) == pytest.approx(size, rel=0.06)  # of 4,000 draws
     assert np.std(idle) == pytest.approx(3**-0.5, rel=0.06)
-    own = configured(make, output_std=0.3)
+    own = configured(output_std=0.3)
     assert float(learners.make_replica(own, task).output_std) == pytest.approx(0.3)
-    memory = configured(make, sweep__learner=("memorise",), memorise__output_std=0.2)
+    memory = configured(sweep__learner=("memorise",), memorise__output_std=0.2)
     found = learners.make_replica(memory, task)
     assert float(found.output_std) == pytest.approx(0.2)
     assert float(found.rate) == pytest.approx(memory.memorise.rate)
@@ -137,8 +165,8 @@ def test_cosines_are_those_of_all_coordinates_at_any_scale(scale, idle_size):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_accuracies_are_counted_on_all_examples_in_pieces_and_by_class(make):
-    config = configured(make, data__num_test=30, data__ones_share=0.9)
+def test_accuracies_are_counted_on_all_examples_in_pieces_and_by_class():
+    config = configured(data__num_test=30, data__ones_share=0.9)
     task = make_task(config)
     own = jax.tree.map(jnp.asarray, learners.make_replica(config, task))
     start = jax.jit(functools.partial(learners.start_states, config))(own)
@@ -156,8 +184,8 @@ def test_accuracies_are_counted_on_all_examples_in_pieces_and_by_class(make):
     assert float(found["train_accuracy"]) == pytest.approx(known.mean())
 
 
-def test_memorising_is_adam_with_a_cosine_to_zero(make):
-    config = configured(make, sweep__learner=("memorise",), memorise__epochs=2)
+def test_memorising_is_adam_with_a_cosine_to_zero():
+    config = configured(sweep__learner=("memorise",), memorise__epochs=2)
     own = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
     rule, params = learners._optimizer(config, own), {"a": jnp.float32(0.0)}
     state, moved = rule.init(params), []
@@ -180,8 +208,8 @@ def test_memorising_is_adam_with_a_cosine_to_zero(make):
         ("ntk", [0]),
     ],
 )
-def test_a_learner_starts_at_its_stage_with_a_state_of_its_trained_parameters(make, learner, steps):
-    config = configured(make, sweep__learner=(learner,), leftover=0.0)
+def test_a_learner_starts_at_its_stage_with_a_state_of_its_trained_parameters(learner, steps):
+    config = configured(sweep__learner=(learner,), leftover=0.0)
     own = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
     stages = jax.jit(functools.partial(learners.first_stages, config))(own)
     found = jax.jit(functools.partial(learners.start_states, config))(own)
@@ -203,8 +231,8 @@ def test_a_learner_starts_at_its_stage_with_a_state_of_its_trained_parameters(ma
     assert len(kept) == expected.get(learner, 1)
 
 
-def test_a_step_whose_loss_is_not_finite_is_not_taken_nor_any_after_it(make):
-    config = configured(make, sweep__learner=("random_features",), rate=1e-3)
+def test_a_step_whose_loss_is_not_finite_is_not_taken_nor_any_after_it():
+    config = configured(sweep__learner=("random_features",), rate=1e-3)
     own = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
     start = jax.jit(functools.partial(learners.start_states, config))(own)
     state = jax.tree.map(lambda leaf: leaf[0], start)
@@ -219,9 +247,9 @@ def test_a_step_whose_loss_is_not_finite_is_not_taken_nor_any_after_it(make):
 
 
 @pytest.fixture(scope="module")
-def two_steps(make):
+def two_steps():
     """Returns a configuration, its replica and the parameters after two steps."""
-    config = configured(make, leftover=0.0, first_rate=1e-3, second_rate=2.0)
+    config = configured(leftover=0.0, first_rate=1e-3, second_rate=2.0)
     replica = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
     stages = jax.jit(functools.partial(learners.first_stages, config))(replica)
     return config, replica, stages[2][0]
@@ -271,10 +299,10 @@ def test_the_best_linear_model_is_that_of_the_normal_equations_at_any_scale_of_t
 @pytest.mark.parametrize(
     ("learner", "weights"), [("one_step_exact", "none"), ("two_step_exact", "all_steps")]
 )
-def test_the_best_linear_model_is_that_on_features_of_its_step(make, learner, weights, monkeypatch):
+def test_the_best_linear_model_is_that_on_features_of_its_step(learner, weights, monkeypatch):
     fields = {"data__num_test": 30, "data__ones_share": 0.9, "data__num_train": 300, "m": 3}
     fields |= {"first_rate": 10.0, "leftover": 0.0, "class_weights": weights}
-    config = configured(make, sweep__learner=(learner,), **fields)
+    config = configured(sweep__learner=(learner,), **fields)
     monkeypatch.setattr(learners, "FEW_EXAMPLES", 7)
     outcome, task = learners.fit_exactly(config), make_task(config)
     replica = jax.tree.map(jnp.asarray, learners.make_replica(config, task))
@@ -298,3 +326,54 @@ def test_the_best_linear_model_is_that_on_features_of_its_step(make, learner, we
     }
     assert {name: outcome.metrics[name] for name in expected} == pytest.approx(expected, abs=1e-5)
     assert [row["step"] for row in outcome.history] == [learners.EXACT[learner]]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    config, points = make(
+        sweep__learner=("network", "ntk", "one_step_exact"),
+        sweep__unstructured_learner=("memorise",),
+        sweep__first_rate=(),
+        sweep__leftover=(),
+        memorise__epochs=2,
+    )
+    folder = tmp_path_factory.mktemp("learning") / "out"
+    results = swept(config, points, folder)
+    return points, folder, results, make_report(config, results, folder)
+
+
+def test_runs_of_a_seed_keep_outcomes_on_its_test_set_and_have_its_settings(finished):
+    points, folder, results, _ = finished
+    assert (results["status"] == "ok").all() and len(results) == 8
+    kept = outcomes.read(folder, results["id"])
+    for point, row in zip(points, results.to_dict("records"), strict=True):
+        assert kept[point.id].values.mean() == pytest.approx(row["test_accuracy"])
+        assert settings.described(point.config).items() <= row.items()
+    structured = results[results["structured"]]
+    tests = [{kept[run].test for run in own["id"]} for _, own in structured.groupby("seed")]
+    assert [len(names) for names in tests] == [1, 1] and tests[0] != tests[1]
+
+
+def test_runs_whose_loss_is_not_finite_have_failed_where_they_stopped(tmp_path, monkeypatch):
+    points = make(measures=(), pictures=False)[1]
+    monkeypatch.setattr(learners, "hinge", lambda outputs, targets: np.nan * targets)
+    for found in EXPERIMENT.run(points, None, tmp_path, lambda fraction: None):
+        assert found.status == "failed" and found.outcomes is None
+        assert [row["step"] for row in found.history] == [0, 1, 2]  # after the first steps
+
+
+@pytest.mark.parametrize(
+    ("learner", "every", "expected"),
+    [
+        ("network", 3, [0, 1, 2, 3, 6, 8]),
+        ("network", 2, [0, 1, 2, 4, 6, 8]),
+        ("one_step", 3, [1, 3, 6, 8]),
+        ("two_step", 3, [2, 3, 6, 8]),
+        ("ntk", 9, [0, 8]),
+        # Eight passes of three steps: three times as many, and as many evaluations.
+        ("memorise", 3, [0, 9, 18, 24]),
+    ],
+)
+def test_runs_are_measured_as_often_however_many_steps_they_take(learner, every, expected):
+    own = {"sweep__learner": (learner,), "eval_every": every, "memorise__epochs": 8}
+    assert evaluation_steps(make(**own)[1][0].config) == expected
