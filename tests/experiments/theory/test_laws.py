@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from lsa_jax import kernels, models
-from lsa_jax.experiments.theory.laws import claims, experiment
+from lsa_jax.experiments.theory.laws import experiment
+from lsa_jax.experiments.theory.laws import report as claims
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.claims import decide_all
