@@ -10,16 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.growing.families import (
-    DOWNSTREAM,
-    EARLY_SPEARMAN,
-    EARLY_STEPS,
-    MOST_UNEXPLAINED,
-    NUM_ITEMS,
-    OPERATOR,
-    STRATEGIES,
-    spread_over_noise,
-)
+from lsa_jax.experiments.growing import families
 from lsa_jax.reporting.claims import Claim, Condition, decide, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import SCALES, Sample, Statistic
@@ -43,7 +34,7 @@ def strategies(config: Config) -> dict[str, str]:
     """Returns the headings of the strategies of tables 5.1 and 5.2."""
     lag = f"LAG@{config.lag_steps}"
     names = ("oracle", lag, "LAG@0", "last block on top", "random block on top")
-    return dict(zip(STRATEGIES, names, strict=True))
+    return dict(zip(families.STRATEGIES, names, strict=True))
 
 
 def family_claims(config: Config) -> list[Claim]:
@@ -99,7 +90,7 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
 
     def early(steps: int, *conditions: Condition) -> Claim:
         item = f"Spearman of the loss after {steps} steps with the final one"
-        column = "lag_spearman" if steps == k else f"{EARLY_SPEARMAN}{steps}"
+        column = "lag_spearman" if steps == k else f"{families.EARLY_SPEARMAN}{steps}"
         stated = {"above": PREDICTIVE, "primary": of_thesis and steps == k}
         return claim(item, _correlation(column, once), *conditions, **stated)
 
@@ -118,7 +109,7 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
     cheaper = claim(less, minus(regret, regret_0), predicts, differ, below=0.0)
     costs_less = shown(cheaper, f"LAG@{k} costs less than LAG@0")
     phases = "seeds in which the operators' order has two clear phases, leaving "
-    phases += f"{MOST_UNEXPLAINED:g} of the variance at most"
+    phases += f"{families.MOST_UNEXPLAINED:g} of the variance at most"
     on_top = "share of seeds in which LAG@0 takes a random block on top"
     in_every = {"paper": "in every seed", "every": True}
     return [
@@ -128,7 +119,11 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
         cheaper,
         claim(phases, value("clear_phases", **once), **in_every),
         claim(on_top, value("picks_random_top", **once), luck=1 / _asked(config), **in_every),
-        *(early(steps, new) for steps in EARLY_STEPS[own["kind"]] if of_thesis and steps != k),
+        *(
+            early(steps, new)
+            for steps in families.EARLY_STEPS[own["kind"]]
+            if of_thesis and steps != k
+        ),
     ]
 
 
@@ -138,7 +133,12 @@ def _downstream_claims(config: Config) -> list[Claim]:
     for own, task in itertools.product(_settings(config), config.downstream.tasks):
         task = task.partition(":")[0]
         right = {
-            one: accuracy(f"{DOWNSTREAM}{task}", examples=f"{NUM_ITEMS}{task}", **own, strategy=one)
+            one: accuracy(
+                f"{families.DOWNSTREAM}{task}",
+                examples=f"{families.NUM_ITEMS}{task}",
+                **own,
+                strategy=one,
+            )
             for one in ("lag", "lag_0", "stack_last", "stack_random")
         }
         lag = right.pop("lag")
@@ -187,14 +187,16 @@ def _spread(own: dict[str, str]) -> Statistic:
 
     def statistic(runs: Runs) -> Sample:
         points = runs.where(**own)
-        losses = points.finished.pivot_table(index="seed", columns=OPERATOR, values="final_loss")
+        losses = points.finished.pivot_table(
+            index="seed", columns=families.OPERATOR, values="final_loss"
+        )
         losses = losses.dropna(axis="columns").to_numpy(float)
         return Sample(
-            pd.Series([spread_over_noise(losses)[0]]).dropna(),
+            pd.Series([families.spread_over_noise(losses)[0]]).dropna(),
             units=len(losses),
             lost=points.lost("final_loss"),
             equal=points.equal_seeds(),
-            ends=lambda tail: spread_over_noise(losses, tail)[1:],
+            ends=lambda tail: families.spread_over_noise(losses, tail)[1:],
         )
 
     return statistic

@@ -7,17 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.growing import families
-from lsa_jax.experiments.growing.claims import (
-    LOW_REGRET,
-    PREDICTIVE,
-    UNINFORMATIVE,
-    Config,
-    family_claims,
-    noise_claims,
-    stacking_claims,
-    strategies,
-)
+from lsa_jax.experiments.growing import claims, families
 from lsa_jax.experiments.growing.settings import sweep
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
@@ -25,6 +15,7 @@ from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
 from lsa_jax.reporting.report import Report, not_run
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import table_of_means
+from lsa_jax.sweep.fields import Config
 
 SETTING = ["kind", "schedule"]
 # Networks that are grown for no more steps than this only show that they start.
@@ -65,8 +56,8 @@ _NOTE = (
     "final loss is the mean over the last {config.final_share:.0%} of {config.grow_steps} "
     "steps; early losses are means over {config.smooth_steps} centred steps, except step 0; "
     "LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
-    f"it. Uninformative is a mean rank correlation below {UNINFORMATIVE}, predictive one above "
-    f"{PREDICTIVE}, low a relative regret below {LOW_REGRET}. "
+    f"it. Uninformative is a mean rank correlation below {claims.UNINFORMATIVE}, predictive one "
+    f"above {claims.PREDICTIVE}, low a relative regret below {claims.LOW_REGRET}. "
     "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
     f"of ours, where they leave at most {families.MOST_UNEXPLAINED:g} of its variance. "
     "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
@@ -103,7 +94,7 @@ def _operator_report(config: Config, runs: Runs, workdir: Path) -> Report:
     best_first = fine.assign(order=order).sort_values([*SETTING, "order"], kind="stable")
     # Claims are of families, and of single points for their noise.
     of_families = Runs.of(sweep(config), costs.merge(numbers, on=families.FAMILY))
-    rows = decide_all(family_claims(config), of_families)
+    rows = decide_all(claims.family_claims(config), of_families)
     # Operators stand in for the test examples of a correlation.
     rows = [row._replace(note=row.note.replace("test examples", "operators")) for row in rows]
     return Report(
@@ -115,7 +106,7 @@ def _operator_report(config: Config, runs: Runs, workdir: Path) -> Report:
             ("Costs of each strategy", strategy_table(config, costs)),
             ("Operators", table_of_means(best_first, [*SETTING, *families.OPERATOR], _LOSSES)),
         ],
-        claims=rows + noise_claims(config),
+        claims=rows + claims.noise_claims(config),
         figures=_figures(config, seeds),
         extra_tables={"families": numbers, "strategies": costs},
         notes=[note],
@@ -133,7 +124,7 @@ def _stacking_report(config: Config, runs: Runs, workdir: Path) -> Report:
             ("Growing in stages", table),
             ("Chosen operators", fine.reindex(columns=[*SETTING, "seed", "strategy", "chosen"])),
         ],
-        claims=stacking_claims(config),
+        claims=claims.stacking_claims(config),
         figures={"stacking": partial(_draw_stacking, fine, workdir)},
         notes=[_STACKING_NOTE.format(config=config, stages=stages)],
     )
@@ -141,7 +132,7 @@ def _stacking_report(config: Config, runs: Runs, workdir: Path) -> Report:
 
 def strategy_table(config: Config, costs: pd.DataFrame) -> pd.DataFrame:
     """Returns losses and regrets of each strategy: tables 5.1 and 5.2, and C.1 in percent."""
-    names = strategies(config)
+    names = claims.strategies(config)
     prefix = families.DOWNSTREAM
     tasks = [name.removeprefix(prefix) for name in costs if name.startswith(prefix)]
     percent = {f"{task} %": 100 * costs[f"{families.DOWNSTREAM}{task}"] for task in tasks}

@@ -220,8 +220,7 @@ def _columns(config: Config) -> dict[str, Any]:
     return {name: config[name] for name in names if name not in left_out}
 
 
-# --- report ---------------------------------------------------------------------------------------
-
+# --- report -------------------------------------------------------------------------------------
 
 _PAIRS_NOTE = (
     "Gaps are of A(S), test minus training; stability is the largest change of a test example's "

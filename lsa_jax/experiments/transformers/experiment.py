@@ -50,8 +50,7 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
     return [answer(config, tasks[0])]
 
 
-# --- report ---------------------------------------------------------------------------------------
-
+# --- report -------------------------------------------------------------------------------------
 
 _THEOREM_COLUMNS = {
     "delta": "delta",

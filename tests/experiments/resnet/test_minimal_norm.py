@@ -11,14 +11,6 @@ from small_sweeps import SEARCH, maker
 
 from lsa_jax.experiments.resnet.minimal_norm import experiment, settings
 from lsa_jax.experiments.resnet.minimal_norm.claims import make_claims
-from lsa_jax.experiments.resnet.minimal_norm.experiment import (
-    all_inputs,
-    enlarge,
-    exact_error,
-    fit_small,
-    network,
-    product_of_six,
-)
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
@@ -34,30 +26,32 @@ make = maker(settings.SETTINGS, TINY)
 @pytest.mark.parametrize("width", [12, 14, 22])
 def test_an_enlarged_network_computes_the_same(key, width):
     small = np.asarray(jax.random.normal(key, (6, 6)))
-    signs = np.sign(all_inputs())
+    signs = np.sign(experiment.all_inputs())
     x = np.concatenate([signs, -signs[:, :3]], axis=1) / 3.0  # d = 9
-    large = enlarge(small, 9, width)
-    expected = network({"w": small}, all_inputs())
-    np.testing.assert_allclose(network({"w": large}, x), expected, rtol=1e-4, atol=1e-5)
+    large = experiment.enlarge(small, 9, width)
+    expected = experiment.network({"w": small}, experiment.all_inputs())
+    np.testing.assert_allclose(experiment.network({"w": large}, x), expected, rtol=1e-4, atol=1e-5)
     if width == 12:
         norm = np.linalg.norm(small) / 6**0.5
         assert experiment.relative_norm(large) == pytest.approx(norm, rel=1e-5)
 
 
 def test_the_network_is_half_the_neurons_less_the_other_half(key):
-    w, x = np.asarray(jax.random.normal(key, (6, 8)), float), all_inputs()
+    w, x = np.asarray(jax.random.normal(key, (6, 8)), float), experiment.all_inputs()
     np.testing.assert_allclose(np.abs(x), 6**-0.5, rtol=1e-6)
     assert len({tuple(row) for row in np.sign(x)}) == 2**6
     neurons = np.maximum(x @ w, 0) / 8**0.5
     expected = neurons[:, :4].sum(axis=1) - neurons[:, 4:].sum(axis=1)
-    np.testing.assert_allclose(network({"w": w}, x)[:, 0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        experiment.network({"w": w}, x)[:, 0], expected, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_fitted_network_is_stationary_in_its_size(key):
     """F is of degree 1 in W: at the least mean (t F - y)^2 + lambda t^2 |W|^2 / 6, here at t = 1,
     mean (y - F) F is lambda |W|^2 / 6."""
     penalty = 3e-3
-    fit = functools.partial(fit_small, width=40, steps=2000, rate=0.05)
+    fit = functools.partial(experiment.fit_small, width=40, steps=2000, rate=0.05)
     w = np.asarray(jax.jit(fit)(key, penalty), float)
     x = np.array(list(itertools.product((-1, 1), repeat=6))) / 6**0.5
     y, neurons = np.prod(np.sign(x), axis=1), np.maximum(x @ w, 0) / 40**0.5
@@ -68,10 +62,12 @@ def test_a_fitted_network_is_stationary_in_its_size(key):
 
 def test_the_error_by_hand_is_over_all_inputs(key):
     """Of 2^8 inputs of d = 8, two of which have no weight."""
-    large = enlarge(np.asarray(jax.random.normal(key, (6, 6))), 8, 12)
+    large = experiment.enlarge(np.asarray(jax.random.normal(key, (6, 6))), 8, 12)
     x = np.array(list(itertools.product((-1.0, 1.0), repeat=8))) / 8**0.5
-    expected = np.mean(np.square(network({"w": large}, x) - product_of_six(x)))
-    assert exact_error(large) == pytest.approx(float(expected), rel=1e-5)
+    expected = np.mean(
+        np.square(experiment.network({"w": large}, x) - experiment.product_of_six(x))
+    )
+    assert experiment.exact_error(large) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_a_search_reports_the_candidates_that_reached_the_end_and_the_best_of_them(tmp_path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax import kernels, models
-from lsa_jax.experiments.theory.laws import claims, experiment
+from lsa_jax.experiments.theory.laws import experiment, report
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.claims import decide_all
@@ -50,7 +50,7 @@ def reported(table, **fields):
     """Returns the statuses and numbers of the claims on a made-up table of results."""
     config = set_fields(SETTINGS.default_config(), fields)
     runs = Runs.of(SETTINGS.sweep(config), table)
-    return [decide_all([claim], runs)[0] for claim in claims.make_claims(config)]
+    return [decide_all([claim], runs)[0] for claim in report.make_claims(config)]
 
 
 # --- training -----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_the_delay_and_the_kernel_between_the_falls_of_both_losses():
     columns = {"step": STEPS, "train_loss": steps**-1.0, "test_loss": steps**-0.5}
     columns |= {"kernel_distance": moved, "linearization_gap": np.where(STEPS, moved, np.nan)}
     found = experiment.falls(columns)
-    first, second = 1 / claims.LEVEL, claims.LEVEL**-2
+    first, second = 1 / report.LEVEL, report.LEVEL**-2
     assert (found["train_step"], found["test_step"]) == pytest.approx((first, second))
     assert found["delay"] == pytest.approx(np.log2(second / first)) and found["test_falls"] == 1
     assert found["kernel_between"] == pytest.approx(0.5)  # of log(second), the half is log(first)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
+from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import (
     margins,
     mean_loss,
@@ -15,13 +16,6 @@ from lsa_jax.experiments.transformers.one_layer import (
     mean_loss_at_uniform_attention,
     one_layer,
     strictly_correct,
-)
-from lsa_jax.experiments.transformers.sampler import (
-    all_sets,
-    determining_positions,
-    label_sequences,
-    permutation_matrix,
-    random_lists,
 )
 
 L, N, M = 6, 3, 3
@@ -32,7 +26,7 @@ GRADIENT = jax.jit(jax.value_and_grad(mean_loss))
 
 @pytest.fixture(scope="module")
 def task():
-    return random_lists(jax.random.key(1), L, M)
+    return sampler.random_lists(jax.random.key(1), L, M)
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +63,9 @@ def test_logits_are_the_formulas(params):
 def test_loss_and_gradient_are_those_of_the_whole_population(params, task):
     """Against the dense formula over all sequences in every order, and its finite differences."""
     sequences = ALL_SEQUENCES
-    labels = np.asarray(label_sequences(task, sequences))
-    sets = jnp.asarray(all_sets(L, N))
-    loss, gradient = GRADIENT(single(params), sets, label_sequences(task, sets))
+    labels = np.asarray(sampler.label_sequences(task, sequences))
+    sets = jnp.asarray(sampler.all_sets(L, N))
+    loss, gradient = GRADIENT(single(params), sets, sampler.label_sequences(task, sets))
     assert loss == pytest.approx(dense_loss(params, sequences, labels), rel=1e-5)
     generator = np.random.default_rng(1)
     for name in ("w", "v"):
@@ -85,10 +79,10 @@ def test_loss_and_gradient_are_those_of_the_whole_population(params, task):
 
 
 def test_short_cuts_are_the_loss_at_a_permutation_and_at_uniform_attention(params, task):
-    sets, c, w = jnp.asarray(all_sets(L, N)), 3.5, single(params)["w"]
-    labels = label_sequences(task, sets)
-    v = jnp.asarray(c * permutation_matrix(task.pi), jnp.float32)
-    positions = determining_positions(task.lists, sets)
+    sets, c, w = jnp.asarray(sampler.all_sets(L, N)), 3.5, single(params)["w"]
+    labels = sampler.label_sequences(task, sets)
+    v = jnp.asarray(c * sampler.permutation_matrix(task.pi), jnp.float32)
+    positions = sampler.determining_positions(task.lists, sets)
     short = mean_loss_at_permutation, (w, c, sets, positions)
     uniform, v_free = {"w": jnp.zeros((L, L)), "v": single(params)["v"]}, single(params)["v"]
     flat = mean_loss_at_uniform_attention, (v_free, sets, labels)
@@ -100,8 +94,8 @@ def test_short_cuts_are_the_loss_at_a_permutation_and_at_uniform_attention(param
 
 
 def test_ties_are_wrong_and_margins_are_those_of_the_logits(params, task):
-    sets = all_sets(L, N)
-    labels = np.asarray(label_sequences(task, sets))
+    sets = sampler.all_sets(L, N)
+    labels = np.asarray(sampler.label_sequences(task, sets))
     expected = []
     for sequence, label in zip(sets, labels, strict=True):
         outputs = dense_logits(params, sequence)
@@ -109,7 +103,10 @@ def test_ties_are_wrong_and_margins_are_those_of_the_logits(params, task):
             expected.append(outputs[y, j] - np.delete(outputs[:, j], y).max())
     found = margins(single(params), jnp.asarray(sets), jnp.asarray(labels))
     np.testing.assert_allclose(np.ravel(found), expected, atol=2e-5)
-    tied = {"w": jnp.zeros((L, L)), "v": jnp.asarray(9 * permutation_matrix(task.pi), jnp.float32)}
+    tied = {
+        "w": jnp.zeros((L, L)),
+        "v": jnp.asarray(9 * sampler.permutation_matrix(task.pi), jnp.float32),
+    }
     assert not strictly_correct(tied, jnp.asarray(sets), jnp.asarray(labels)).any()
     right = strictly_correct(single(params), jnp.asarray(sets), jnp.asarray(labels))
     np.testing.assert_array_equal(np.ravel(right), np.array(expected) > 0.01)

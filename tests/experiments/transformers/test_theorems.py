@@ -9,18 +9,10 @@ import pytest
 from small_sweeps import maker
 
 from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.transformers import theorems
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
 from lsa_jax.experiments.transformers.sampler import DecisionLists, cyclic_lists, random_lists
 from lsa_jax.experiments.transformers.settings import SETTINGS
-from lsa_jax.experiments.transformers.theorems import (
-    fixed_value_descent,
-    largest_eigenvalue,
-    list_weights,
-    ordered_columns,
-    strict_accuracy,
-    trained_value_descent,
-    trained_value_scale,
-)
 
 SMALL = {"vocabulary_size": 6, "sequence_length": 3, "list_length": 2, "steps_after": 3}
 SMALL |= {"sweep.cases": ((6, 3, 2),), "sweep.epsilon": (2.0,), "sweep.seed": (0, 1)}
@@ -43,7 +35,7 @@ def test_theorems_hold_with_the_bounds_as_written(question, tmp_path):
         assert result["ordered"] == 1
     else:  # t <= lambda eps / (2 l); squared gradient > 16 l^2 / eps
         bound, threshold = result["eigenvalue"] * 2.0 / (2 * loss), 16 * loss**2 / 2.0
-        needed = trained_value_scale(3, 2, 1 / 20, 2.0, loss)
+        needed = theorems.trained_value_scale(3, 2, 1 / 20, 2.0, loss)
         assert loss > 1 and needed < result["c"] < 1.01 * needed
         farthest = max(row["value_distance"] for row in rows)
         assert result["value_distance"] == pytest.approx(farthest / 2.0) and farthest <= 2
@@ -53,14 +45,14 @@ def test_theorems_hold_with_the_bounds_as_written(question, tmp_path):
 
 def test_the_scale_is_that_of_theorem_4_4():
     by_hand = (4 * 1.5 * 2 + 6 * 0.5 / 3) * 10 * 9 * 56 + 2
-    assert trained_value_scale(3, 2, 1 / 56, 0.5, 1.5) == pytest.approx(by_hand)
+    assert theorems.trained_value_scale(3, 2, 1 / 56, 0.5, 1.5) == pytest.approx(by_hand)
 
 
 def test_descents_start_where_the_theorems_do():
     task = random_lists(jax.random.key(0), 6, 2)
     with jax.enable_x64(True):
-        fixed = fixed_value_descent(make(question="value_fixed")[0], task)
-        near = trained_value_descent(make(question="value_near", epsilon=2.0)[0], task)
+        fixed = theorems.fixed_value_descent(make(question="value_fixed")[0], task)
+        near = theorems.trained_value_descent(make(question="value_near", epsilon=2.0)[0], task)
         v = np.asarray(fixed.fixed["v"])
         away = np.asarray(near.start["v"]) - near.c * (v / fixed.c)
     assert v.max() == fixed.c and (v[task.pi, np.arange(6)] == fixed.c).all()
@@ -81,19 +73,19 @@ def test_accuracy_counts_tokens_without_rounding(wrong):
     with jax.enable_x64(True):
         data = {"sequences": jnp.asarray(sequences), "labels": jnp.asarray(labels)}
         params = {"w": jnp.zeros((49, 49)), "v": 10 * jnp.eye(49)}
-        assert strict_accuracy(params, data) == (49 - wrong) / 49
+        assert theorems.strict_accuracy(params, data) == (49 - wrong) / 49
 
 
 def test_columns_are_in_order_when_weights_follow_the_list():
     lists = cyclic_lists(4, 2).lists  # of token a: (a + 1, a)
     w = np.array([[2.0, 0, 0, 3], [3, 2, 0, 0], [1, 3, 2, 0], [1, 2, 1, 2]])
-    assert ordered_columns(w, lists).tolist() == [1, 0, 0, 1]
-    row = list_weights(w, lists)
+    assert theorems.ordered_columns(w, lists).tolist() == [1, 0, 0, 1]
+    row = theorems.list_weights(w, lists)
     assert row["weight_1"] == pytest.approx((3 + 3 + 1 + 3) / 4)
     assert row["weight_2"] == pytest.approx((2 + 2 + 2 + 2) / 4)
     assert row["weight_outside"] == pytest.approx((1 + 1 + 0 + 2) / 8)
     alone = DecisionLists(np.arange(2), np.array([[0, 0], [1, 1]]))
-    assert list_weights(w[:2, :2], alone.lists) == {}
+    assert theorems.list_weights(w[:2, :2], alone.lists) == {}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +95,7 @@ def test_the_largest_eigenvalue_is_the_most_positive_one(curvatures, largest):
     def bowl(params, curvatures):
         return 0.5 * jnp.sum(curvatures * params**2)
 
-    found = largest_eigenvalue(bowl, jnp.zeros(4), jnp.asarray(curvatures, jnp.float32))
+    found = theorems.largest_eigenvalue(bowl, jnp.zeros(4), jnp.asarray(curvatures, jnp.float32))
     assert found == pytest.approx(largest)
     with pytest.raises(NumericalError):
-        largest_eigenvalue(bowl, jnp.zeros(4), jnp.array([1.0, np.inf, 1.0, 1.0]))
+        theorems.largest_eigenvalue(bowl, jnp.zeros(4), jnp.array([1.0, np.inf, 1.0, 1.0]))

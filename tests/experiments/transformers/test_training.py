@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.transformers import training
+from lsa_jax.experiments.transformers import sampler, training
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
 from lsa_jax.experiments.transformers.one_layer import logits, strictly_correct
-from lsa_jax.experiments.transformers.sampler import (
-    all_sets,
-    label_sequences,
-    make_lists,
-    permutation_matrix,
-    random_lists,
-)
 from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.training.course import subsample
 from lsa_jax.training.measures import target_alignment
@@ -46,9 +39,9 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize("randomness", [0.3, 1.0])
 def test_a_run_starts_between_the_permutation_and_uniform_values_and_is_measured_there(randomness):
     config = make(sweep__cases=((20, 3, 2),), sweep__randomness=(randomness,))[1][0].config
-    sequences, task = jnp.asarray(all_sets(20, 3)), make_lists(config)
+    sequences, task = jnp.asarray(sampler.all_sets(20, 3)), sampler.make_lists(config)
     replica = training.make_replica(config, task, sequences)
-    v, p = np.asarray(replica.start["v"], float), permutation_matrix(task.pi)
+    v, p = np.asarray(replica.start["v"], float), sampler.permutation_matrix(task.pi)
     noise = v / 4 - (1 - randomness) * p  # the scale is 4
     assert np.abs(noise).max() <= randomness + 1e-6
     # Of 400 uniform entries: mean 0 and variance 1/3.
@@ -88,10 +81,10 @@ def test_measures_are_taken_along_training(trained):
 
 
 def test_kernels_are_aligned_with_the_last_tokens_labels_of_each_replica():
-    sequences, generator = jnp.asarray(all_sets(7, 3)), np.random.default_rng(0)
-    lists = [random_lists(jax.random.key(seed), 7, 2) for seed in (0, 1)]
+    sequences, generator = jnp.asarray(sampler.all_sets(7, 3)), np.random.default_rng(0)
+    lists = [sampler.random_lists(jax.random.key(seed), 7, 2) for seed in (0, 1)]
     starts = {n: generator.normal(size=(2, 7, 7)).astype(np.float32) for n in ("w", "v")}
-    labels = [label_sequences(one, sequences) for one in lists]
+    labels = [sampler.label_sequences(one, sequences) for one in lists]
     fields = {"measures": ("target_alignment",), "measured_examples": 12}
     config = make(sweep__cases=((7, 3, 2),), **fields)[1][0].config
     course = training.make_course(config, starts, sequences, labels, [0, 4])

@@ -3,17 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.experiments.transformers import value_step
+from lsa_jax.experiments.transformers import sampler, value_step
 from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention
-from lsa_jax.experiments.transformers.sampler import (
-    Seed,
-    all_sets,
-    cyclic_lists,
-    label_sequences,
-    permutation_matrix,
-    random_lists,
-    sample_sequences,
-)
 from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.course import subsample
@@ -23,13 +14,13 @@ L, N = 7, 3
 
 @pytest.fixture(scope="module")
 def task():
-    return random_lists(jax.random.key(4), L, 3)
+    return sampler.random_lists(jax.random.key(4), L, 3)
 
 
 @pytest.fixture(scope="module")
 def population(task):
-    sets = jnp.asarray(all_sets(L, N))
-    return sets, label_sequences(task, sets)
+    sets = jnp.asarray(sampler.all_sets(L, N))
+    return sets, sampler.label_sequences(task, sets)
 
 
 def test_meetings_are_counted(task, population):
@@ -61,7 +52,7 @@ def test_samples_give_the_same_gradient_up_to_their_noise(task):
 
 
 def test_a_permutation_is_picked_up_whole(task):
-    found = value_step.picked_up(3 * permutation_matrix(task.pi) - 1, task.pi)
+    found = value_step.picked_up(3 * sampler.permutation_matrix(task.pi) - 1, task.pi)
     assert found["columns_right"] == 1 and found["correlation"] == pytest.approx(1)
     assert [found[n] for n in ("on_min", "on_mean", "off_mean", "off_max")] == [2, 2, -1, -1]
     v = np.arange(1.0, L * L + 1).reshape(L, L)
@@ -75,7 +66,7 @@ def test_figure_4_1_picks_the_permutation_up():
     """V on P is L^2 / n^2 Pr(label) n - 1 = 7 there."""
     sizes = {"vocabulary_size": 200, "sequence_length": 25, "list_length": 4}
     config = set_fields(SETTINGS.default_config(), {"question": "value_step", **sizes})
-    metrics = value_step.run_step(config, cyclic_lists(200, 4, step=10, shift=20)).metrics
+    metrics = value_step.run_step(config, sampler.cyclic_lists(200, 4, step=10, shift=20)).metrics
     assert metrics["columns_right"] == 1
     assert metrics["on_mean"] == pytest.approx(7, abs=1e-4)
 
@@ -85,7 +76,7 @@ def test_the_step_is_measured_as_its_closed_form_says():
     fields = {"question": "value_step", "vocabulary_size": 12, "sequence_length": 4}
     fields |= {"measures": ("kernel_distance", "target_alignment", "weight_movement")}
     config = set_fields(SETTINGS.default_config(), fields | {"measured_examples": 30})
-    task = random_lists(jax.random.key(2), 12, 2)
+    task = sampler.random_lists(jax.random.key(2), 12, 2)
     outcome = value_step.run_step(config, task)
     start, end = outcome.history
     assert start["kernel_distance"] == pytest.approx(0, abs=3e-5)
@@ -94,10 +85,10 @@ def test_the_step_is_measured_as_its_closed_form_says():
     moved = np.linalg.norm(value_step.value_after_step(config, task)[0] - v) / np.linalg.norm(v)
     assert end["weight_movement/v"] == pytest.approx(moved, rel=1e-4)
     assert end["weight_movement/v"] == outcome.metrics["weight_movement/v"]
-    key = jax.random.fold_in(jax.random.key(config.seed), Seed.MEASURED)
+    key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.MEASURED)
     order = subsample(30, 30)
-    sequences = sample_sequences(key, 30, 12, 4)[order]
-    labels = np.asarray(label_sequences(jax.tree.map(jnp.asarray, task), sequences))[:, -1]
+    sequences = sampler.sample_sequences(key, 30, 12, 4)[order]
+    labels = np.asarray(sampler.label_sequences(jax.tree.map(jnp.asarray, task), sequences))[:, -1]
     member = np.asarray(sequences)[:, :, None] == np.arange(12)
     shared = member.any(axis=1).astype(float)
     centring = np.eye(30) - 1 / 30

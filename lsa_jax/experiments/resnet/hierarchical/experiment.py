@@ -16,16 +16,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
-from lsa_jax.experiments.resnet.hierarchical import tasks
+from lsa_jax.experiments.resnet.hierarchical import settings, tasks
 from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, series_name
 from lsa_jax.experiments.resnet.hierarchical.kernels import run_exact
-from lsa_jax.experiments.resnet.hierarchical.settings import (
-    INPUT_LEARNERS,
-    KERNEL_LEARNERS,
-    NETWORK_LEARNERS,
-    SEARCHED,
-    TASK,
-)
 from lsa_jax.experiments.resnet.search import Grid, Plan, Search, make_grid
 from lsa_jax.experiments.resnet.shallow import first_features
 from lsa_jax.reporting import files, outcomes
@@ -44,7 +37,7 @@ _READOUT_RIDGE = 1e-6
 
 def _setting(config: Config, name: str) -> tuple:
     """Returns a setting of the search; kernels have settings of their own."""
-    return config.search[f"kernel_{name}" if config.learner in KERNEL_LEARNERS else name]
+    return config.search[f"kernel_{name}" if config.learner in settings.KERNEL_LEARNERS else name]
 
 
 def candidates(config: Config) -> Grid:
@@ -157,7 +150,7 @@ def _search(search: Search, config: Config, directory: Path, progress: Progress)
     task, grid = tasks.make_task(config), candidates(config)
     start, train, test = tasks.make_training(config, task)
     # Features and kernels of the other learners stay as they are.
-    measured = config.learner in NETWORK_LEARNERS
+    measured = config.learner in settings.NETWORK_LEARNERS
     found = search.run(
         tasks.order_key(config),
         start,
@@ -195,7 +188,7 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
     """Searches for every seed of a group, or solves its kernel."""
     del data
     config = group[0].config
-    if config.learner not in SEARCHED:
+    if config.learner not in settings.SEARCHED:
         return [run_exact(point.config) for point in group]
     search = make_search(config, make_plan(config))
 
@@ -210,13 +203,13 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
 
 def _columns(config: Config) -> dict[str, Any]:
     names = ["net", "learner", "d", "base_degree", "composite_degree", "alpha", "beta", "num_train"]
-    has_width = config.learner not in INPUT_LEARNERS and not config.learner.endswith("infinite")
-    settings = {name: config[name] for name in (*names, *(["width"] if has_width else []), "seed")}
-    return settings | {"outputs": tasks.num_outputs(config)}
+    learner = config.learner
+    has_width = learner not in settings.INPUT_LEARNERS and not learner.endswith("infinite")
+    found = {name: config[name] for name in (*names, *(["width"] if has_width else []), "seed")}
+    return found | {"outputs": tasks.num_outputs(config)}
 
 
-# --- report ---------------------------------------------------------------------------------------
-
+# --- report -------------------------------------------------------------------------------------
 
 _STYLES = ("-", "--", ":")
 
@@ -280,9 +273,9 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
 
 def _draw(fine: pd.DataFrame, x: str, label: str) -> Any:
     """Draws the test error of every series against the width, alpha or N, a panel a task."""
-    tasks = list(fine.groupby(TASK))
-    figure, axes = subplots(1, len(tasks), 4.5, 4.5)
-    for axis, ((d, base, composite, _), rows) in zip(axes[0], tasks, strict=True):
+    panels = list(fine.groupby(settings.TASK))
+    figure, axes = subplots(1, len(panels), 4.5, 4.5)
+    for axis, ((d, base, composite, _), rows) in zip(axes[0], panels, strict=True):
         _draw_series(axis, rows, x)
         axis.set(xlabel=label, title=f"d = {d:g}, degree {base:g} x {composite:g}")
     axes[0, -1].legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
@@ -341,7 +334,7 @@ def _tables(question: str, fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]
         heading = "Epochs to half of each signal, and the share missed at the end"
         return [(heading, fine.reindex(columns=columns))]
     (axis, label), tables = _AXES[question], []
-    for task, rows in fine.groupby(TASK):
+    for task, rows in fine.groupby(settings.TASK):
         of = ", (d, base degree, composite degree, outputs) = " + str(tuple(map(int, task)))
         heading = f"Test error against {label}{of if question == 'samples' else ''}"
         tables.append((heading, error_table(rows, axis)))
@@ -370,7 +363,7 @@ EXPERIMENT = Experiment(
     run=run,
     report=make_report,
     # The seeds of a search share its programs; exact kernels run alone.
-    varying=lambda config: ("seed",) if config.learner in SEARCHED else (),
+    varying=lambda config: ("seed",) if config.learner in settings.SEARCHED else (),
     columns=_columns,
     fresh=lambda config: True,
     report_version=2,

@@ -202,8 +202,7 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
     return [_search(group[0].config, directory, progress)]
 
 
-# --- report ---------------------------------------------------------------------------------------
-
+# --- report -------------------------------------------------------------------------------------
 
 # Results that a sweep of one part lacks, and columns of the searches' candidates.
 _NUMBERS = ["part", "seed", "relative_norm", "test_error"]

@@ -19,8 +19,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from lsa_jax import backend, models, training
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.theory.laws.claims import FROM, LEVEL
-from lsa_jax.experiments.theory.laws.report import make_report
+from lsa_jax.experiments.theory.laws.report import FROM, LEVEL, make_report
 from lsa_jax.experiments.theory.laws.settings import LAWS
 from lsa_jax.models.model import Model, NoKernel, batch_of_one
 from lsa_jax.models.scaled import network_params

@@ -1,6 +1,28 @@
-"""The report on a law: a table, claims and a figure."""
+"""Claims on the laws, stated before the sweeps of this experiment.
+
+Thresholds and margins are ours. Tasks, sizes and rates were chosen by runs of one seed, and so was
+the margin of scaling laws; rates, output scales, examples (300 to 350) and seeds (3 to 6) of
+grokking after two sweeps in which most test losses did not fall in time.
+
+The best rate (Atanasov et al., 2024), on w = alpha (theta - theta_0), is constant in alpha where
+alpha is large, and alpha^(2 - 2 / L) for L layers where it is small. Training is rich below
+alpha = 1 / sqrt(width): outputs in the NTK parameterisation are sqrt(width) times those in muP.
+
+Grokking (Kumar et al., 2023): the larger alpha is, the later the test loss falls after the training
+loss, without a weight decay, and the kernel moves between the two.
+
+The edge of stability (Cohen et al., 2021): the sharpness rises to 2 / rate and stays there; a lazy
+network's stays as it was at the start.
+
+Scaling laws (Bordelon, Atanasov and Pehlevan, 2024): where the modes from k on have k^(-2 beta) of
+the target's power, and eigenvalues of the NTK go as k^-2, the loss falls as step^-beta in lazy
+training, and as step^(-2 beta / (1 + beta)) in rich training if beta is below 1. Powers are
+compared with that of gradient descent with the infinite NTK in the same steps, not yet beta.
+"""
 
 import functools
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +31,191 @@ import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
     BEST_RATES,
+    at_an_end,
+    best_rate,
     best_rates,
     curve,
+    of_curves,
     wide_table,
 )
-from lsa_jax.experiments.theory.laws.claims import FROM, LEVEL, make_claims
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import Claim, enough, in_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import computed, jackknife, over, slope, value
 from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
+
+SLOPE_MARGIN = 0.2  # of log best rate against log alpha
+LEARNS = 0.5  # of the loss of a guess: above it a network has learned nothing
+LEVEL = 0.15  # grokking: a loss has fallen when it is below this share of that of a guess
+BETWEEN = 0.5  # of the kernel's movement until the test loss falls
+EDGE_MARGIN, STEADY_MARGIN = 0.1, 0.1
+EXPONENT_MARGIN = 0.25  # of a ratio of two powers of the step
+FROM = 0.01  # of all steps: from there on powers are fitted
+# Measures at the falls of both losses.
+_AT_FALLS = {
+    "linearization_gap": "part of the change that the linearisation misses",
+    "kernel_distance": "distance of the kernel",
+}
+BELOW_EDGE = 0.75  # times 2 / rate: a sharpness at the start from which one can see it rise
+
+
+def make_claims(config: Config) -> list[Claim]:
+    """Returns the claims on the configuration's law."""
+    return _CLAIMS[config.law](config)
+
+
+def _agrees(
+    item: str, statistic: Statistic, law: float, margin: float, seed_sd: float, **fields: Any
+) -> Claim:
+    """Returns the claim that a statistic is within a margin of the law's number."""
+    agreement = {"paper": law, "within": margin, "seed_sd": seed_sd}
+    return Claim(f"{item}, within {margin:g}", statistic, **agreement, **fields)
+
+
+# --- the best rate ------------------------------------------------------------------------------
+
+
+def rate_slope(depth: int, scales: Sequence[float]) -> Statistic:
+    """Returns the slope of log best rate against log alpha, by jackknife over seeds."""
+
+    def slopes(rows: pd.DataFrame) -> pd.Series:
+        curves = [curve(rows, output_scale=scale) for scale in scales]
+        seeds = sorted(set.intersection(*(set(one.index) for one in curves)))
+
+        def of_seeds(kept: list[int]) -> float:
+            best = [best_rate(one.loc[kept]) for one in curves]
+            return np.polyfit(np.log2(scales), best, 1)[0] if np.isfinite(best).all() else np.nan
+
+        return pd.Series(jackknife(seeds, of_seeds), seeds)
+
+    # A loss that is not finite is an outcome of a rate that is too large: runs need to finish.
+    return computed(slopes, None, depth=depth, output_scale=tuple(scales))
+
+
+def _rate_claims(config: Config) -> list[Claim]:
+    scales = sorted(config.sweep.output_scale)
+    rich = [scale for scale in scales if scale * np.sqrt(config.width) <= 1]
+    lazy = [scale for scale in scales if scale >= 1]
+    return [
+        _rate_claim(words, depth, own, law)
+        for depth in config.sweep.depth
+        for words, own, law in (("lazy", lazy, 0.0), ("rich", rich, 2 - 2 / depth))
+        if len(own) > 1
+    ]
+
+
+def _rate_claim(words: str, depth: int, scales: Sequence[float], law: float) -> Claim:
+    at, each = {"depth": depth, "output_scale": tuple(scales)}, ("output_scale", "alpha {:.3g}")
+    where = f"alpha {scales[0]:.3g} to {scales[-1]:.3g}, {depth} layers"
+    return _agrees(
+        f"slope of log best rate against log alpha, {words}, {where}",
+        rate_slope(depth, scales),
+        law,
+        SLOPE_MARGIN,
+        seed_sd=0.1,
+        conditions=(
+            enough("output_scale", 3, "three output scales", **at),
+            of_curves("the best rates lie within the swept ones", at_an_end, *each, **at),
+            of_curves("the networks learn", _learns_nothing, *each, **at),
+        ),
+        digits=2,
+    )
+
+
+def _learns_nothing(own: pd.DataFrame) -> str:
+    least = own.mean(skipna=False).min()
+    return "" if least < np.log(LEARNS) else f"has a loss of {np.exp(least):.2f} at best"
+
+
+# --- grokking -----------------------------------------------------------------------------------
+
+
+def delay_slope(scales: Sequence[float]) -> Statistic:
+    """Returns the slope by seed of the delay, log2 of a ratio of steps, against log2 alpha."""
+    of_ratio = slope("delay", "output_scale", output_scale=tuple(scales))
+    return lambda runs: of_ratio(runs.assign(delay=2 ** runs.finished["delay"]))
+
+
+def _grokking_claims(config: Config) -> list[Claim]:
+    *scales, lazy = sorted(config.sweep.output_scale)
+    if not scales:
+        return []
+    low, high = ({"output_scale": scale} for scale in (scales[0], scales[-1]))
+    falls = in_all("the test loss falls", lambda rows: rows["test_falls"] == 1, **high)
+    fits = in_all(
+        "the training loss falls", lambda rows: rows["train_loss"] < LEVEL, output_scale=lazy
+    )
+    four = enough("output_scale", 4, "four output scales")
+    later = "slope of log2 (step of the test loss's fall / that of the training loss's) against "
+    later += f"log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}"
+    stays = f"test loss at the end at alpha {lazy:g}, which lazy training leaves high"
+    at_lazy = value("test_loss", output_scale=lazy)
+    between = "share of the kernel's movement until the test loss falls that is after the training "
+    between += "loss has fallen, alpha {output_scale:g}"
+    claims = [
+        Claim(later, delay_slope(scales), above=0.0, conditions=(four,)),
+        Claim(stays, at_lazy, above=LEVEL, conditions=(fits, falls)),
+    ]
+    for at in (low, high):
+        share = value("kernel_between", **at)
+        claims.append(Claim(between.format(**at), share, above=BETWEEN, conditions=(falls,)))
+    for column, words in _AT_FALLS.items():
+        for part, name in (("train", "training"), ("test", "test")):
+            item = f"{words} at alpha {scales[-1]:g}, fall of the {name} loss"
+            claims.append(Claim(item, value(f"{column}_{part}", **high), digits=6))
+    return claims
+
+
+# --- sharpness and scaling ----------------------------------------------------------------------
+
+
+def _sharpness_claims(config: Config) -> list[Claim]:
+    rich, lazy = (pick(config.sweep.output_scale) for pick in (min, max))
+    claims = []
+    for rate in config.sweep.learning_rate:
+        at = {"output_scale": rich, "learning_rate": rate}
+        item = f"sharpness over 2 / rate, mean of the last half, alpha {rich:g}, rate {rate:g}"
+        starts = in_all(
+            "it starts below the edge", lambda rows: rows["start_ratio"] < BELOW_EDGE, **at
+        )
+        ratio = value("edge_ratio", **at)
+        claims.append(_agrees(item, ratio, 1.0, EDGE_MARGIN, 0.03, conditions=(starts,)))
+    if lazy > rich:
+        item = f"sharpness in the last half over that at the start, alpha {lazy:g}, all rates"
+        steady = value("sharpening", output_scale=lazy)
+        claims.append(_agrees(item, steady, 1.0, STEADY_MARGIN, 0.03))
+    return claims
+
+
+def _scaling_claims(config: Config) -> list[Claim]:
+    axes, claims = config.sweep, []
+    rich, lazy = min(axes.output_scale), max(axes.output_scale)
+    for phases, beta in itertools.product(axes.phases, axes.source_exponent):
+        at = {"phases": phases, "source_exponent": beta}
+        kernel = value("kernel_exponent", output_scale=lazy, **at)
+        for scale, law in ((rich, max(1.0, 2 / (1 + beta))), (lazy, 1.0)):
+            item = (
+                f"power of the loss in steps at alpha {scale:g} over that of the infinite NTK, "
+                f"beta {beta:g}, {phases} phases"
+            )
+            ratio = over(value("exponent", output_scale=scale, **at), kernel)
+            claims.append(_agrees(item, ratio, law, EXPONENT_MARGIN, 0.1, digits=2))
+    return claims
+
+
+_CLAIMS = {
+    "rate": _rate_claims,
+    "grokking": _grokking_claims,
+    "sharpness": _sharpness_claims,
+    "scaling": _scaling_claims,
+}
+
+
+# --- report -------------------------------------------------------------------------------------
 
 # Swept settings, and their headings.
 _SWEPT = {

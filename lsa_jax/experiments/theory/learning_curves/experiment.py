@@ -279,8 +279,7 @@ def varying(config: Config) -> tuple[str, ...]:
     return ("num_train", "learner" if config.learner in _TRAINED else "change")
 
 
-# --- report ---------------------------------------------------------------------------------------
-
+# --- report -------------------------------------------------------------------------------------
 
 _COLORS = dict(zip(LEARNERS, (*PALETTE[:5], PALETTE[6]), strict=True))
 _LINES = dict(zip(CHANGES, ("-", "--", ":", "-.", (0, (1, 4))), strict=True))
