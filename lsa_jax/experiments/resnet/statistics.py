@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import scipy.stats
+import scipy
 
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends, half_length, variance
