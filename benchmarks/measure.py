@@ -56,9 +56,11 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
 
     Returns:
         One row: work, size, ours_s, ours_per_s, peer (with its best setting), peer_per_s, ratio,
-        max_rel_diff (largest difference over the largest value, with the peer's float32 errors:
-        some 1e-4 on the diagonal of neural-tangents' ReLU kernels), ours_peak_mb and peer_peak_mb
-        (growth of the process while computing; None where it is unknown).
+        ours_processor_s and processor_ratio (of the least processor times, which other work on the
+        machine changes little), max_rel_diff (largest difference over the largest value, with the
+        peer's float32 errors: some 1e-4 on the diagonal of neural-tangents' ReLU kernels),
+        ours_peak_mb and peer_peak_mb (growth of the process while computing; None where it is
+        unknown).
 
     Raises:
         NumericalError: the two results are not both finite.
@@ -66,15 +68,16 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     own = _run(contest.ours)
     peers = {name: _run(run) for name, run in contest.peers.items()}
     best = min(peers, key=lambda name: peers[name].seconds)
-    times: dict[str, list[float]] = {"ours": [], "peer": []}
+    times: dict[str, list[_Seconds]] = {"ours": [], "peer": []}
     *_, last = peers.values()
     before = last.seconds
     for _ in range(rounds):
         for side, run in (("ours", contest.ours), ("peer", contest.peers[best])):
             time.sleep(min(_PAUSE * before, _LONGEST_PAUSE))
-            before = _seconds(run)
-            times[side].append(before)
-    ours_s, peer_s = (statistics.median(values) for values in times.values())
+            times[side].append(_seconds(run))
+            before = times[side][-1].clock
+    ours_s, peer_s = (statistics.median(t.clock for t in side) for side in times.values())
+    ours_cpu, peer_cpu = (min(t.processor for t in side) for side in times.values())
     return {
         "work": contest.work,
         "size": contest.size,
@@ -83,16 +86,25 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
         "peer": f"{contest.peer}, {best}",
         "peer_per_s": contest.count / peer_s,
         "ratio": peer_s / ours_s,
+        "ours_processor_s": ours_cpu,
+        "processor_ratio": peer_cpu / ours_cpu,
         "max_rel_diff": _difference(contest.work, own.result, peers[best].result),
         "ours_peak_mb": own.peak_mb,
         "peer_peak_mb": peers[best].peak_mb,
     }
 
 
-def _seconds(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+class _Seconds(NamedTuple):
+    """The time of a run by the clock, and of all its threads on processors."""
+
+    clock: float
+    processor: float
+
+
+def _seconds(run: Callable[[], Any]) -> _Seconds:
+    start = time.perf_counter(), time.process_time()
     jax.block_until_ready(run())
-    return time.perf_counter() - start
+    return _Seconds(time.perf_counter() - start[0], time.process_time() - start[1])
 
 
 class _Run(NamedTuple):

@@ -13,8 +13,9 @@ Both run by turns in one process; a line gives the rates and their ratio, the la
 difference of the results, and the memory of each. Works whose peer is not installed are skipped;
 the extra `peers` brings PyTorch and nngeometry. --json also has the device, and the operations and
 bytes of the work, from which launch.preflight --calibrate computes the share of the roofline's
-rate. --history adds the rows to a table, with machine and versions, and draws their ratios beside
-it; a ratio a tenth below the last one of the same machine is printed as slower, with exit status 1.
+rate. --history adds the rows to a table, with machine and versions, and draws their ratios of
+processor times next to it; a ratio a tenth below the last one of the same machine is printed as
+slower, with exit status 1.
 On a CPU every core is a device, unless XLA_FLAGS sets a number of devices; programs on one
 device use the other cores where XLA can.
 """
@@ -103,7 +104,8 @@ def _print(row: dict) -> None:
     )
     print(
         f"{row['work']}, {row['size']}: {row['ours_per_s']:.3g} per s, {row['peer']} "
-        f"{row['peer_per_s']:.3g}: ratio {row['ratio']:.2f}, largest relative difference "
+        f"{row['peer_per_s']:.3g}: ratio {row['ratio']:.2f}, of processor times "
+        f"{row['processor_ratio']:.2f}, largest relative difference "
         f"{row['max_rel_diff']:.1e}, peak MB {memory}",
         flush=True,
     )

@@ -163,6 +163,18 @@ def in_one_kernel(function: Callable) -> Callable:
     return call
 
 
+def not_inlined(function: Callable) -> Callable:
+    """Keeps a function apart from the program around it on CPUs; elsewhere unchanged.
+
+    For the body of a loop: XLA's CPU compiler would put the choice of a step's arrays into every
+    operation on them, whose loops over numbers are then without vectors.
+    """
+    if not backend.is_cpu():
+        return function
+    inner = jax.jit(function)
+    return lambda *arguments: set_xla_metadata(inner(*arguments), inlineable="false")
+
+
 def replicas_at_once(num_replicas: int) -> int:
     """Returns the number of replicas for one `ReplicaLayout` where more are waiting.
 

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-import scipy.optimize
-import scipy.stats
+import scipy
 
 from lsa_jax.reporting.report import Claim, Condition, Row, Status
 from lsa_jax.reporting.runs import Runs

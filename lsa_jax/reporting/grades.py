@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy.stats
+import scipy
 
 from lsa_jax.reporting.claims import FEWEST_EXAMPLES, FITTED, SINGLE_PRECISION, above_chance
 from lsa_jax.reporting.report import Row
@@ -39,7 +39,7 @@ FIXED = ("ntk_infinite", "ntk_finite")
 # deviation of a difference over seeds, in points.
 _DISCORDANT, _SEED_SD = 0.05, 0.5
 # Squared half-width of the planned 90 % interval, in points, on one test example.
-_SPREAD = float(100 * scipy.stats.norm.isf(2 * TAIL)) ** 2 * _DISCORDANT
+_SPREAD = float(100 * scipy.special.ndtri(2 * TAIL)) ** 2 * _DISCORDANT
 
 Word = Literal["follows", "between", "leaves", "above", "equal", "below", "undecided"]
 

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy.stats
+import scipy
 
 from lsa_jax.reporting.runs import Runs
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-import scipy.stats
+import scipy
 from jaxtyping import Float
 
 from lsa_jax.reporting.runs import Runs

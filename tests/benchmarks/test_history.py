@@ -5,14 +5,14 @@ import pytest
 from benchmarks import history
 from lsa_jax.errors import InputError
 
-ROW = {"work": "infinite NTK", "size": "4 x 4", "ours_s": 1.0, "device": "cpu"}
+ROW = {"work": "infinite NTK", "size": "4 x 4", "ours_processor_s": 1.0, "device": "cpu"}
 
 
 def test_only_a_ratio_a_tenth_below_the_last_of_the_same_is_slower(tmp_path):
     file = tmp_path / "history.csv"
 
     def measured(ratio, suite="kernels", peer="peer, batch 2", **others):
-        return history.append(file, suite, ROW | {"ratio": ratio, "peer": peer} | others)
+        return history.append(file, suite, ROW | {"processor_ratio": ratio, "peer": peer} | others)
 
     assert measured(2.0) == ""
     assert measured(1.82, peer="peer, batch 4") == ""  # the peer's best setting may change
@@ -33,5 +33,5 @@ def test_another_table_is_refused_and_stays(tmp_path):
     file = tmp_path / "history.csv"
     file.write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="history.csv.*accepted"):
-        history.append(file, "kernels", ROW | {"ratio": 1.0, "peer": "peer"})
+        history.append(file, "kernels", ROW | {"processor_ratio": 1.0, "peer": "peer"})
     assert file.read_text() == "a,b\n1,2\n"

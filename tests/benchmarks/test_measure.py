@@ -29,6 +29,20 @@ def test_the_ratio_is_to_the_fastest_peer_and_the_difference_to_its_result():
     np.testing.assert_allclose(row["ratio"], row["ours_per_s"] / row["peer_per_s"])
 
 
+def test_waiting_is_no_processor_time():
+    def run(busy, wait):
+        time.sleep(wait)
+        end = time.process_time() + busy
+        while time.process_time() < end:
+            pass
+        return np.ones(3)
+
+    ours, peer = (lambda: run(0.02, 0.1)), {"p": lambda: run(0.06, 0.0)}
+    row = measure(Contest("work", "3", 1, ours, "peer", peer), 2)
+    np.testing.assert_allclose([row["ours_processor_s"], row["processor_ratio"]], [0.02, 3], 0.2)
+    assert row["ratio"] < row["processor_ratio"]
+
+
 def test_results_that_are_not_finite_do_not_count():
     with pytest.raises(NumericalError, match="nothing: the results are not all finite"):
         contest = Contest("nothing", "1", 1, _takes(0, np.nan), "peer", {"p": _takes(0, 1.0)})

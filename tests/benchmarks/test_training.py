@@ -28,7 +28,8 @@ def test_networks_have_an_output_for_each_target(work):
     assert outputs.shape[: targets.ndim] == targets.shape
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's, on its own functions
+# PyTorch's, on its own functions.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("work", WORKS["training"])
 def test_loss_and_gradient_are_those_of_pytorch(work):
     pytest.importorskip("torch", reason="the peer is not installed")

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy.optimize
-import scipy.stats
+import scipy
 from jaxtyping import Bool, Float, Int
 
 from lsa_jax.reporting import files

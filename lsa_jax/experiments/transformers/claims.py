@@ -7,7 +7,7 @@ from which V_0 both matrices can be trained.
 from collections.abc import Callable
 
 import pandas as pd
-import scipy.stats
+import scipy
 
 from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs

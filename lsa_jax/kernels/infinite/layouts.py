@@ -74,7 +74,7 @@ class Layout:
         scale2 = jax.tree.map(lambda a: a[..., None, :], scale2)
         if x[0].ndim == 2 or not backend.is_cpu():
             return function(x, scale1, scale2)
-        return _map_apart(function, (x, scale1, scale2))
+        return lax.map(lambda args: function(*args), (x, scale1, scale2))
 
     def products(self, features1: Array, features2: Array) -> Array:
         """Returns the products of both examples' features, summed over k."""
@@ -143,16 +143,7 @@ class _PairsOfPositions(Layout):
         if not backend.is_cpu():
             return function(x, scale1, scale2)
         scale2 = jax.tree.map(lambda a: a[0], scale2)
-        return _map_apart(lambda *args: function(*args, scale2), (x, scale1))
-
-
-def _map_apart(function: Callable, arguments: tuple) -> tuple:
-    """Maps a function over a first axis.
-
-    The barrier keeps it apart from the store of its result, or XLA's CPU compiler writes a loop
-    without vectors for both: the tile of a CNN took half as long again.
-    """
-    return lax.map(lambda args: lax.optimization_barrier(function(*args)), arguments)
+        return lax.map(lambda args: function(*args, scale2), (x, scale1))
 
 
 EQUAL_POSITIONS = Layout()

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from lsa_jax import backend
+from lsa_jax import backend, parallel
 
 # Covariances in one array of a tile: positions (pairs of them before pools) times pairs of
 # examples. On a CPU the few arrays of a tile then stay in the cache of one core (2 MB each,
@@ -81,7 +81,7 @@ def all_pairs(
             jax.tree.map(lambda a, i=i: lax.dynamic_index_in_dim(a, i, keepdims=False), tiles)
             for tiles, i in ((tiles1, place[0]), (tiles2, place[1]))
         )
-        return tile(part1, part2)
+        return parallel.not_inlined(tile)(part1, part2)
 
     def add(matrix: Array, place: Array) -> tuple[Array, None]:
         start = (place[0] * rows, place[1] * columns, *(np.int32(0) for _ in rest))

@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax import arrays, backend
+from lsa_jax import arrays, backend, parallel
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.infinite import recursion, tiles
 from lsa_jax.kernels.infinite.covariances import Place, covariances_of_gaps, first_layout, run
@@ -256,7 +256,7 @@ def add_block(
         return jnp.moveaxis(array, -2, 0)
 
     def add(total: Gradients, part: tuple) -> tuple[Gradients, None]:
-        own = _of_tile(steps, get, rows, *part)
+        own = parallel.not_inlined(partial(_of_tile, steps, get))(rows, *part)
         return jax.tree.map(jnp.add, total, own), None
 
     parts = jax.tree.map(split, others), weights.reshape(-1, columns, weights.shape[1])

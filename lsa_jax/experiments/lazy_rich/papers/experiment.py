@@ -20,7 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-import scipy.stats
+import scipy
 from jaxtyping import Array, Float
 
 from lsa_jax import kernels, training

@@ -17,9 +17,9 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
+import scipy
 import scipy.linalg
 import scipy.optimize
-import scipy.stats
 from jaxtyping import Float
 from scipy.special import expit, ndtr
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy.stats
+import scipy
 from jaxtyping import Shaped
 
 from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure, misclassification

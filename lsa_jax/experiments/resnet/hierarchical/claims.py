@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import scipy.stats
+import scipy
 
 from lsa_jax.experiments.resnet.hierarchical.settings import LEARNERS, NETWORK_LEARNERS, TASK
 from lsa_jax.reporting.claims import Claim, Condition, decide, shown
