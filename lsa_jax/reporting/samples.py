@@ -5,7 +5,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy.special
 import scipy.stats
 
 from lsa_jax.reporting.runs import Runs
