@@ -189,7 +189,10 @@ def _p_value(sample: Sample, above: float, below: float) -> float | None:
 
     def margin(tail: float) -> float:
         low, high = found(tail)
-        reach = [low - above] * (above > -np.inf) + [below - high] * (below < np.inf)
+        # An end of the interval may be as infinite as one of the range, which does not count.
+        reach = ([low - above] if above > -np.inf else []) + (
+            [below - high] if below < np.inf else []
+        )
         least = float(np.min(reach))
         return least if np.isfinite(least) else -1.0  # nothing bounds the error at so small a tail
 
