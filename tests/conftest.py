@@ -4,6 +4,7 @@ import ctypes
 import functools
 import gc
 import inspect
+import itertools
 import multiprocessing
 import os
 import runpy
@@ -28,8 +29,11 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAGS}".strip()
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _compiled = tempfile.TemporaryDirectory(prefix="lsa_jax_compiled_")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    # Small ones, too: reading one takes a third of its time, and writing it next to nothing.
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+# The threads of two workers' libraries would wait for each other, and use the processors up so.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "agg")
 
@@ -71,10 +75,14 @@ def checked(function: Callable) -> Callable:
     annotations = tuple(function.__annotations__.items())
     own = (function.__module__, function.__qualname__, function.__code__.co_varnames, annotations)
 
+    made = []
+
     def check(*arguments: Any, **named: Any) -> Any:
-        if own not in _checked:
-            _checked[own] = _check(function)
-        return _checked[own](*arguments, **named)
+        if not made:  # hashing annotations takes longer than most checks
+            if own not in _checked:
+                _checked[own] = _check(function)
+            made.append(_checked[own])
+        return made[0](*arguments, **named)
 
     return check
 
@@ -86,6 +94,8 @@ def _of_arrays(hint: Any) -> bool:
 
 
 _with_shapes = jaxtyping.jaxtyped
+# Of each function; those that are called more often cost more to check than to run.
+_CHECKED_CALLS = 200
 
 
 def _jaxtyped(**options: Any) -> Callable:
@@ -102,11 +112,11 @@ def _jaxtyped(**options: Any) -> Callable:
         shaped = shaped or inspect.isgeneratorfunction(function)
         if not shaped and (function.__closure__ or not function.__annotations__):
             return function
-        made = []
+        made, calls = [], itertools.count()
 
         @functools.wraps(function)
         def wrapped(*arguments: Any, **named: Any) -> Any:
-            if jaxtyping.config.jaxtyping_disable:
+            if jaxtyping.config.jaxtyping_disable or next(calls) >= _CHECKED_CALLS:
                 return function(*arguments, **named)
             if not made:
                 made.append(_with_shapes(**options)(function) if shaped else _check(function))
@@ -125,7 +135,7 @@ assert "lsa_jax" not in sys.modules  # it would go unchecked
 
 # Files of half a minute and more that come late by name. Begun last, one of them would leave the
 # other worker with nothing to do.
-_LONG = {"test_kinds_of_input.py", "test_loop.py", "test_readme.py", "test_run.py"}
+_LONG = {"test_adversary.py", "test_loop.py", "test_readme.py", "test_replay.py", "test_run.py"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

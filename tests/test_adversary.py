@@ -4,8 +4,6 @@ Each kept sweep is unpacked, its runs are spoiled on disk, and its claims are de
 numbers (population flows, closed forms, constructions) do not depend on seeds: they are listed.
 """
 
-import json
-import lzma
 import os
 import shutil
 from pathlib import Path
@@ -14,8 +12,8 @@ import numpy as np
 import pytest
 
 from lsa_jax.reporting import files, gallery
+from lsa_jax.sweep import publishing
 from lsa_jax.sweep.points import recorded_points
-from lsa_jax.sweep.publishing import unpack
 from lsa_jax.sweep.run import make_report
 
 GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
@@ -31,33 +29,42 @@ EXACT = (
 )
 
 
-def record_of(item):
-    packed = (GALLERY / item.folder / item.results).read_bytes()
-    return json.loads(lzma.decompress(packed))["record"]
+def packed(item):
+    return GALLERY / item.folder / item.results
 
 
 def records():
     """Returns the smallest kept sweep of every experiment that shows a claim over seeds."""
-    found = {}
-    for item in gallery.read(GALLERY).values():
-        shown = [c for c in item.sweep.claims if c["status"] == "shown"]
-        if not item.results or not any(not c["item"].startswith(EXACT) for c in shown):
+    found, seen = {}, set()
+    kept = (item for item in gallery.read(GALLERY).values() if item.results)
+    for item in sorted(kept, key=lambda item: packed(item).stat().st_size):
+        shown = [c["item"] for c in item.sweep.claims if c["status"] == "shown"]
+        if item.configuration in seen or all(name.startswith(EXACT) for name in shown):
             continue
-        record = record_of(item)
-        seeds = {point["seed"] for point in record["sweep"] if "seed" in point}
-        size = (GALLERY / item.folder / item.results).stat().st_size
-        kind = record["config"]["experiment"]
-        if len(seeds) > 1 and (kind not in found or size < found[kind][0]):
-            found[kind] = size, item
-    return {kind: item for kind, (_, item) in found.items()}
+        record = publishing.read_kept(packed(item))["record"]
+        if len({point["seed"] for point in record["sweep"] if "seed" in point}) > 1:
+            seen.add(item.configuration)  # whose larger sweeps are of the same experiment
+            found.setdefault(record["config"]["experiment"], item)
+    return found
 
 
 RECORDS = records()
 
 
+_POINTS = {}
+
+
+def points_of(folder):
+    """Returns a folder's configuration and points, which are made once for equal records."""
+    record = (folder / "config.json").read_bytes()
+    if record not in _POINTS:
+        _POINTS[record] = recorded_points(folder)
+    return _POINTS[record]
+
+
 def decided(folder):
     """Returns the status of a folder's claims, by item; exact ones are left out."""
-    config, points = recorded_points(folder)
+    config, points = points_of(folder)
     results = files.read_results(folder, [point.id for point in points])
     rows = make_report(config, points, results, folder).claims
     return {row.item: row.status for row in rows if not row.item.startswith(EXACT)}
@@ -65,7 +72,7 @@ def decided(folder):
 
 def runs_of(folder):
     """Returns the settings of the finished runs of a folder, by id."""
-    _, points = recorded_points(folder)
+    _, points = points_of(folder)
     return {
         point.id: {name.split(".")[-1]: value for name, value in point.settings.items()}
         for point in points
@@ -82,11 +89,11 @@ def copy(folder, source, target, own):
     """Gives one run the results of another; its settings stay its own."""
     there, here = (files.run_directory(folder, run) for run in (source, target))
     result = files.read_result(folder, source) | own | {"id": target}
-    history = files.read_all_metrics(folder, source)
-    if there != here and (there / "outcomes.npz").exists():
-        (here / "outcomes.npz").unlink()  # a link to the untouched one
-        shutil.copy(there / "outcomes.npz", here)
-    files.write_run(folder, target, result, history)
+    for kept in there.iterdir() if there != here else ():
+        if kept.name != "result.json":
+            (here / kept.name).unlink(missing_ok=True)  # a link to the untouched one
+            os.link(kept, here / kept.name)
+    files.write_json(here / "result.json", result)
 
 
 def equal_seeds(folder):
@@ -108,7 +115,7 @@ def one_seed(folder):
     """The sweep asks for one seed, and has it."""
     record = files.read_json(folder / "config.json")
     seed = next(point["seed"] for point in record["sweep"] if "seed" in point)
-    others = [p.id for p in recorded_points(folder)[1] if p.settings.get("seed", seed) != seed]
+    others = [p.id for p in points_of(folder)[1] if p.settings.get("seed", seed) != seed]
     for run in others:
         shutil.rmtree(files.run_directory(folder, run))
     record["sweep"] = [point for point in record["sweep"] if point.get("seed", seed) == seed]
@@ -133,7 +140,7 @@ def unpacked(tmp_path_factory):
 
     def links(name, folder):
         if not (first / name).exists():
-            unpack(GALLERY / f"{name}.results.json.xz", first / name)
+            publishing.unpack(GALLERY / f"{name}.results.json.xz", first / name)
         return Path(shutil.copytree(first / name, folder, copy_function=os.link))
 
     return links

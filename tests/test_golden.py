@@ -1,21 +1,32 @@
-"""Defaults and configurations equal those in tests/golden/, so a changed default shows.
+"""Configurations name their command, and equal those in tests/golden/ with all defaults.
 
 An experiment has one file: its defaults, then of each configuration the fields that differ from
 them and of each smaller size the fields that differ from the full one. A change that is meant is
 written there by `pytest tests/test_golden.py --update-golden`.
 """
 
+import functools
+import re
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from lsa_jax.errors import InputError
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import experiment_names, flatten, load_settings
 from lsa_jax.sweep.points import make_points
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = Path(__file__).parent / "golden"
+# The gallery has them.
+_RESULTS = r"±|\+-|\bcame out\b|processor time|\d (s|min|minutes) (on|of|in)\b|^(Result|Cost)\b"
+
+
+@functools.cache
+def configurations() -> dict:
+    """Returns the module of every configuration, by path."""
+    return {path: config_files.load(path) for path in sorted((ROOT / "configs").rglob("*.py"))}
 
 
 def _changes(fields: dict, others: dict) -> str:
@@ -59,8 +70,7 @@ def _configuration(path: Path, module, defaults: dict) -> list[str]:
 def texts() -> dict[str, str]:
     """The expected contents of tests/golden/, by experiment."""
     lines: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "configs").rglob("*.py")):
-        module = config_files.load(path)
+    for path, module in configurations().items():
         experiment = module.get_config("full").experiment
         defaults = flatten(load_settings(experiment).default_config())
         lines.setdefault(experiment, ["[defaults]", _changes(defaults, {})])
@@ -82,3 +92,11 @@ def test_defaults_and_configurations_are_as_they_were_reviewed(experiment, texts
 def test_every_golden_text_has_its_experiment():
     found = {path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.txt")}
     assert found == set(experiment_names())
+
+
+def test_configurations_have_their_command_no_results_and_refuse_unknown_sizes():
+    for path, module in configurations().items():
+        command = f"python -m launch.sweep --config={path.relative_to(ROOT)}"
+        assert command in module.__doc__ and not re.search(_RESULTS, module.__doc__, re.M), path
+        with pytest.raises(InputError, match="full, small, quick"):
+            module.get_config("huge")

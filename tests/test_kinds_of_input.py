@@ -193,6 +193,7 @@ def theirs(x1, x2, get):
 LABELS = np.array([0, 3, 1, 2, 2, 0])
 SIGNS = np.array([1.0, -1, 1, 1, -1, -1])
 OUTPUTS = _RNG.normal(size=(6, 4))
+RULE = optax.sgd(0.01)
 START = models.Model(
     lambda key, shape: {"w": jnp.linspace(-1.0, 1.0, 2 * shape[-1]).reshape(-1, 2)},
     lambda params, x: x.astype(jnp.float32) @ params["w"],
@@ -203,9 +204,8 @@ START = models.Model(
 def trained(inputs, targets):
     """Returns the weights after one step on all examples."""
     given = {"epochs": 1, "batch_size": 6}
-    examples, rule = data.Dataset(inputs, targets), optax.sgd(0.01)
-    key = jax.random.key(0)
-    return training.train(key, START, examples, training.squared_error, rule, **given)[0]["w"]
+    examples, key = data.Dataset(inputs, targets), jax.random.key(0)
+    return training.train(key, START, examples, training.squared_error, RULE, **given)[0]["w"]
 
 
 def distance(inputs):
@@ -231,8 +231,11 @@ def of_network(call):
 
 
 def of_images(model):
-    params = jax.tree.map(np.asarray, model.init(jax.random.key(0), (4, 4, 1)))
-    return lambda inputs: model.apply(params, inputs)
+    @functools.cache
+    def params():
+        return jax.tree.map(np.asarray, model.init(jax.random.key(0), (4, 4, 1)))
+
+    return lambda inputs: model.apply(params(), inputs)
 
 
 def of_loss(name):
@@ -494,7 +497,7 @@ KEYED = {
     ),
     "init": lambda key: NET.init(key, (3,)),
     "train": lambda key: training.train(
-        *(key, NET, data.Dataset(X, Y), training.squared_error, optax.sgd(0.1)),
+        *(key, NET, data.Dataset(X, Y), training.squared_error, RULE),
         **{"epochs": 1, "batch_size": 2},
     )[0],
     "compose": lambda key: data.compose(

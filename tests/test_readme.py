@@ -258,23 +258,27 @@ def test_everything_of_neural_tangents_is_on_the_page_of_those_who_come_from_it(
         assert re.search(rf"\b{name}\b", PAGES["docs/migrate.md"]), name
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-def test_a_configuration_has_one_row_on_the_page_of_its_paper_and_on_no_other(config):
-    folder = Path(config).parent.name
-    rows = {page: len(re.findall(rf"^\| `{config}` \|", PAGES[page], re.M)) for page in PAGES}
-    if folder == "configs":  # of no paper
-        assert config in PAGES["README.md"]
-    else:
-        # Configurations of no paper are on the page of their subject.
-        own = [page for page in (f"docs/papers/{folder}.md", f"docs/{folder}.md") if page in PAGES]
-        assert rows.pop(own[0] if own else "docs/kernels/large.md") == 1
-    assert not any(rows.values())
+def test_a_configuration_has_one_row_on_the_page_of_its_paper_and_on_no_other():
+    for config in CONFIGS:
+        folder = Path(config).parent.name
+        rows = {page: len(re.findall(rf"^\| `{config}` \|", PAGES[page], re.M)) for page in PAGES}
+        if folder == "configs":  # of no paper
+            assert config in PAGES["README.md"]
+        else:
+            # Configurations of no paper are on the page of their subject.
+            own = [p for p in (f"docs/papers/{folder}.md", f"docs/{folder}.md") if p in PAGES]
+            assert rows.pop(own[0] if own else "docs/kernels/large.md") == 1, config
+        assert not any(rows.values()), (config, rows)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_configurations_that_are_named_exist(page):
-    for config in re.findall(r"configs/[\w/]+\.py", PAGES[page]):
-        assert config in CONFIGS or config in TITLES, config
+def test_configurations_that_are_named_exist():
+    named = {
+        (page, config)
+        for page, text in PAGES.items()
+        for config in re.findall(r"configs/[\w/]+\.py", text)
+    }
+    known = {*CONFIGS, *TITLES}
+    assert not [(page, config) for page, config in named if config not in known]
 
 
 def commands(page):
@@ -361,27 +365,30 @@ def anchors(page):
     return {re.sub(r"[\s]+", "-", heading.strip()) for heading in words}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
-    prose = _BLOCK.sub("", PAGES[page])
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
-        if "://" in target:
-            continue
-        path, _, anchor = target.partition("#")
-        linked = (ROOT / page).parent / path if path else ROOT / page
-        assert linked.is_file(), target
-        if anchor:
-            assert anchor in anchors(str(linked.resolve().relative_to(ROOT))), target
+def test_links_lead_somewhere():
+    headings = functools.cache(anchors)
+    for page, text in PAGES.items():
+        for target in re.findall(r"\]\(([^)\s]+)\)", _BLOCK.sub("", text)):
+            if "://" in target:
+                continue
+            path, _, anchor = target.partition("#")
+            linked = (ROOT / page).parent / path if path else ROOT / page
+            assert linked.is_file(), (page, target)
+            if anchor:
+                place = str(linked.resolve().relative_to(ROOT))
+                assert anchor in headings(place), (page, target)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if not p.startswith("docs/gallery/")])
-def test_headings_differ_code_is_not_clipped_and_pictures_have_words(page):
-    code = [line for block in _BLOCK.finditer(PAGES[page]) for line in block["code"].splitlines()]
-    assert max(map(len, code), default=0) <= 110 or page == "README.md"  # as fit at 1,280 pixels
-    prose = _BLOCK.sub("", PAGES[page])
-    headings = re.findall(r"^#+ (.+)$", prose, re.M)
-    assert len(set(headings)) == len(headings)
-    assert not re.search(r"!\[\s*\]\(", prose)
+def test_headings_differ_code_is_not_clipped_and_pictures_have_words():
+    for page in (page for page in PAGES if not page.startswith("docs/gallery/")):
+        found = _BLOCK.finditer(PAGES[page])
+        code = [line for block in found for line in block["code"].splitlines()]
+        # As fit at 1,280 pixels.
+        assert max(map(len, code), default=0) <= 110 or page == "README.md", page
+        prose = _BLOCK.sub("", PAGES[page])
+        headings = re.findall(r"^#+ (.+)$", prose, re.M)
+        assert len(set(headings)) == len(headings), page
+        assert not re.search(r"!\[\s*\]\(", prose), page
 
 
 def test_every_page_is_in_the_navigation():

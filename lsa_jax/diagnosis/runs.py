@@ -83,10 +83,6 @@ def train(
     replicas = jnp.asarray(np.repeat(rows, len(keys), axis=0))
     of_all = jnp.stack([key for _ in parts for key in keys])
 
-    def fetch(arrays: Any, replica: Any, index: Array, epoch: Array) -> Dataset:
-        del epoch
-        return Dataset(*(array[replica[index]] for array in arrays))
-
     starts = [model.init(init_key(key), ExampleShape.of(every.inputs)) for key in keys]
     course: list[dict[str, float]] = []
 
@@ -108,7 +104,7 @@ def train(
         trained, history = training.train(
             of_all,
             model,
-            Source(Dataset(*map(jnp.asarray, every)), len(rows[0]), fetch),
+            Source(Dataset(*map(jnp.asarray, every)), len(rows[0]), _rows_of_split),
             loss_of(task),
             optimizer,
             epochs=epochs,
@@ -126,6 +122,11 @@ def train(
     if history.failures:
         raise _failed(next(iter(history.failures.values())))
     return pairs(trained), pd.DataFrame(course), history.rows[-1]["epoch"]
+
+
+def _rows_of_split(arrays: Any, rows: Array, index: Array, epoch: Array) -> Dataset:
+    del epoch
+    return Dataset(*(array[rows[index]] for array in arrays))
 
 
 def _is_fitted(task: Task, fit: float, row: dict[str, np.ndarray]) -> bool:

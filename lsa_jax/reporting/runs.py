@@ -1,6 +1,6 @@
 """The runs of a sweep, planned and finished, filtered together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -100,19 +100,21 @@ class Runs(NamedTuple):
 
         Without a column, those are named that did not finish.
         """
-        there = self.finished
-        if column is not None:
-            there = there[np.isfinite(there.reindex(columns=[column])[column].astype(float))]
-        missing: list[dict[str, object]] = []
         planned = self.planned[[name for name in self.planned if name in self.finished]]
         if planned.empty:
             return ""
+        there = np.ones(len(self.finished), bool)
+        if column is not None:
+            numbers = self.finished.get(column, pd.Series(np.nan, self.finished.index))
+            there = np.isfinite(numbers.astype(float).to_numpy())
+        missing: list[dict[str, object]] = []
         # Learners may have settings of their own, which the others' rows leave open.
-        for known, rows in planned.groupby(planned.notna().apply(tuple, axis=1)):
-            names = [name for name, has in zip(planned, known, strict=True) if has]
-            found = set(there[names].map(_hashable).itertuples(index=False, name=None))
-            asked = rows[names].to_dict("records")
-            missing += [row for row in asked if tuple(row.values()) not in found]
+        patterns, which = np.unique(planned.notna().to_numpy(), axis=0, return_inverse=True)
+        for place, known in enumerate(patterns):
+            names = list(planned.columns[known])
+            found = set(_tuples(self.finished, names, there))
+            asked = _tuples(planned, names, which.reshape(-1) == place)
+            missing += [dict(zip(names, row, strict=True)) for row in asked if row not in found]
         if not missing:
             return ""
         words = [", ".join(f"{n} {v}" for n, v in row.items()) for row in missing[:_MOST_NAMED]]
@@ -125,20 +127,33 @@ class Runs(NamedTuple):
         """Whether two seeds or more agree in every result: nothing random was drawn."""
         if self.finished["seed"].nunique() < 2:
             return False
+        rows = self.finished
         settings = [name for name in self.planned if name != "seed"]
         drawn = [
             name
-            for name in self.finished.select_dtypes("number")
-            if name not in (*settings, *_NOT_DRAWN)
+            for name, dtype in rows.dtypes.items()
+            if dtype.kind in "iuf"
+            and name not in (*settings, *_NOT_DRAWN)
             and not any(part in name for part in _OF_THE_MACHINE)
         ]
-        rows = self.finished
-        groups = [own for _, own in rows.groupby(settings, dropna=False)] if settings else [rows]
-        return all((own[drawn].nunique() <= 1).all() for own in groups)
+        place = np.zeros(len(rows), int)
+        if settings:
+            place = rows.groupby(settings, dropna=False).ngroup().to_numpy()
+        order = np.argsort(place, kind="stable")
+        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+        table = rows[drawn].to_numpy(float)[order]
+        least, most = (end.reduceat(table, starts) for end in (np.fmin, np.fmax))
+        return not (most > least).any()
 
 
 def _hashable(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _tuples(rows: pd.DataFrame, names: list[str], kept: np.ndarray) -> Iterator[tuple]:
+    """Returns these columns of the rows to keep as tuples of Python's own numbers."""
+    columns = (rows[name].to_numpy()[kept].tolist() for name in names)
+    return zip(*(map(_hashable, column) for column in columns), strict=True)
 
 
 def _having(rows: pd.DataFrame, settings: Mapping[str, object]) -> pd.DataFrame:

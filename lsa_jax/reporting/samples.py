@@ -113,10 +113,11 @@ def variance(sample: Sample) -> Variance:
 
 def half_length(variance: Variance, seeds: int, tail: float) -> float:
     """Returns half the length of an interval over so many seeds; NaN where nothing bounds it."""
-    normal = scipy.stats.norm.isf(tail)
+    # Quantiles of scipy.special take a hundredth of the time of scipy.stats; plans ask for many.
+    normal = -float(scipy.special.ndtri(tail))
     if seeds < 2:
         return normal * variance.of_examples**0.5 if variance.of_examples else np.nan
-    student = scipy.stats.t.isf(tail, seeds - 1)
+    student = -float(scipy.special.stdtrit(seeds - 1, tail))
     of_seeds = student * (variance.of_seeds / seeds) ** 0.5
     return float(np.hypot(of_seeds, normal * variance.of_examples**0.5))
 

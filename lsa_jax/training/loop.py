@@ -117,7 +117,7 @@ class _Programs(NamedTuple):
 class _Job:
     """A recipe and the outlines of its sources; jobs of equal hashes have equal programs."""
 
-    hashes: tuple[bytes | int, ...]
+    hashes: tuple
     layout: Layout
     recipe: Recipe = dataclasses.field(compare=False)
     sources: dict[str, Source] = dataclasses.field(compare=False)
@@ -132,6 +132,17 @@ def _map_programs(job: _Job) -> _Programs:
 
 # Groups of a sweep often differ in their data and in values of replicas alone.
 _kept_programs = kept_programs(_map_programs)
+# Of runs without checkpoints, whose programs have no text; lowering them would cost as much.
+_latest_programs = kept_programs(_map_programs, most=2)
+
+
+def _same_functions(recipe: Recipe, optimizer: Any, sources: dict[str, Source]) -> tuple:
+    """Returns a key of programs of these very functions; a `_Job` keeps them."""
+    model, metrics = recipe.model, recipe.metrics
+    functions = model.init, model.apply, model.next_state, recipe.loss, optimizer
+    fetched = [(name, id(source.fetch), source.num_examples) for name, source in sources.items()]
+    sizes = recipe.batch_size, recipe.eval_batch_size, recipe.frozen
+    return (*map(id, (*functions, *metrics.values())), *metrics, *fetched, *sizes)
 
 
 class _Given(NamedTuple):
@@ -414,7 +425,8 @@ def train(
     given, texts = _Given(recipe, sources, key, replicas), {}
     outlines = {name: source.outline() for name, source in sources.items()}  # kept without arrays
     if checkpoints.directory is None or backend.dry_run() is not None:
-        programs = _map_programs(_Job((), recipe.layout, recipe, outlines))
+        functions = _same_functions(recipe, optimizer, sources)
+        programs = _latest_programs(_Job(functions, recipe.layout, recipe, outlines))
     else:
         texts = _program_texts(given)
         hashes = (hashlib.sha256(text.encode()).digest() for text in texts.values())

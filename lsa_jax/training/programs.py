@@ -343,7 +343,7 @@ def fitted(
     frozen = (*recipe.frozen, *forms["train"].state)
     trained = split(forms["train"].params, frozen)[0]
     check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
-    return recipe._replace(metrics=metrics, frozen=frozen)
+    return recipe._replace(metrics=dict(metrics), frozen=frozen)
 
 
 def _check_frozen(frozen: tuple[str, ...], params: PyTree) -> None:

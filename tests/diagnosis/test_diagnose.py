@@ -43,6 +43,10 @@ def network(width=30, outputs=2, scale=1.0):
     return init, lambda params, x: jax.nn.relu(x @ params["w"]) @ params["a"]
 
 
+# Programs of the same functions are compiled once.
+RICH, ADAM = network(100, scale=0.03), optax.adam(1e-2)
+
+
 @pytest.fixture(scope="module")
 def data():
     return parity(jax.random.key(0), 400), parity(jax.random.key(1), 400)
@@ -51,7 +55,7 @@ def data():
 @pytest.fixture(scope="module")
 def rich(data):
     given = SMALL | {"seeds": 3, "examples": 400, "epochs": 100}
-    return lsa_jax.diagnose(network(100, scale=0.03), *data, optimizer=optax.adam(1e-2), **given)
+    return lsa_jax.diagnose(RICH, *data, optimizer=ADAM, **given)
 
 
 def test_a_network_that_learns_a_parity_which_its_kernel_cannot_is_rich(rich, data):
@@ -80,13 +84,8 @@ def test_the_answer_prints_three_lines_and_draws_and_is_written(rich, tmp_path):
 
 
 def test_the_same_sizes_and_key_repeat_the_run(rich, data):
-    again = lsa_jax.diagnose(
-        network(100, scale=0.03),
-        *data,
-        optimizer=optax.adam(1e-2),
-        progress=False,
-        **rich.sizes._asdict(),
-    )
+    sizes = rich.sizes._asdict()
+    again = lsa_jax.diagnose(RICH, *data, optimizer=ADAM, progress=False, **sizes)
     assert again.rows.equals(rich.rows)
 
 
@@ -204,15 +203,13 @@ def test_seeds_that_share_a_start_are_named(rich, data):
 def test_one_output_of_two_classes_is_trained_with_the_logistic_loss(data):
     (x, y), (tested, answers) = data
     targets = {"numbers": y, "signs": 2.0 * y - 1, "rows": np.eye(2)[y]}
-    given = SMALL | {"seeds": 1, "epochs": 40, "examples": 400}
+    given = SMALL | {"seeds": 1, "epochs": 40, "examples": 400, "optimizer": ADAM}
+    net, rows = network(100, outputs=1, scale=0.03), np.eye(2)[answers]
+    tests = {"numbers": answers, "signs": 2.0 * answers - 1, "rows": rows}
     found = {
-        name: lsa_jax.diagnose(
-            network(100, outputs=1, scale=0.03), (x, own), (tested, np.eye(2)[answers] if
-            name == "rows" else answers if name == "numbers" else 2.0 * answers - 1),
-            optimizer=optax.adam(1e-2), **given,
-        )
+        name: lsa_jax.diagnose(net, (x, own), (tested, tests[name]), **given)
         for name, own in targets.items()
-    }  # fmt: skip
+    }
     first = found["numbers"]
     score = first.rows.set_index("learner")["test_accuracy"]
     assert "logistic" in first.task and score["network"] > 0.9 > score["ntk_finite"]
@@ -325,6 +322,6 @@ def test_c_falls_with_the_output_scale_from_above_a_half_to_below_a_tenth_on_dig
         )
         return float(jnp.sqrt(missed / moved))
 
-    errors = [error(alpha) for alpha in (0.25, 4.0, 256.0)]
-    assert errors[0] > 0.5 and errors == sorted(errors, reverse=True) and errors[-1] < 0.1
+    errors = [error(alpha) for alpha in (0.25, 256.0)]
+    assert errors[0] > 0.5 and errors[1] < 0.1
     assert error(math.inf) < 1e-5

@@ -46,7 +46,7 @@ def _apply(params, inputs):
     return jax.nn.relu(inputs @ params["hidden"]) @ params["readout"]
 
 
-MODEL = Model(_init, _apply, None)
+MODEL, SGD = Model(_init, _apply, None), optax.sgd(0.1)
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ def test_each_replica_equals_the_run_alone(key, run):
 def test_replicas_give_the_same_bits_on_any_number_of_devices(key, run):
     keys = jax.random.split(key, 5)
     layout = ReplicaLayout(5, jax.devices()[:3])
-    params, _ = run(keys, optimizer=optax.sgd(0.1), layout=layout)
-    expected, _ = run(keys, optimizer=optax.sgd(0.1))
+    params, _ = run(keys, optimizer=SGD, layout=layout)
+    expected, _ = run(keys, optimizer=SGD)
     assert _same_bits(params, expected)
 
 
@@ -140,8 +140,9 @@ def _with(rate, slope, momentum=0.9):
 def test_equal_programs_are_compiled_once_and_others_are_not_taken_for_them(
     key, data, run, tmp_path, monkeypatch
 ):
-    """A run that keeps checkpoints takes the programs of an equal one before it."""
-    mapped, keys = [], jax.random.split(key, 2)
+    """A run that keeps checkpoints takes the programs of an equal one before it; others take those
+    of the same functions."""
+    mapped, keys, same = [], jax.random.split(key, 2), _with(0.1, 1.0)
     map_devices = parallel.map_devices
     monkeypatch.setattr(
         parallel,
@@ -162,20 +163,22 @@ def test_equal_programs_are_compiled_once_and_others_are_not_taken_for_them(
         # The batches of the test set are equal, those of the training set are not.
         *(({"evaluation": Evaluation(few, batch_size=size)}, {}) for size in (4, 3)),
     ]
-    counts = []
+    made, plain = [], []
     for place, (own, functions) in enumerate(variants):
-        own = {"epochs": 1, **_with(**{"rate": 0.1, "slope": 1.0} | functions), **own}
-        before = len(mapped)
-        found = run(keys, **own, checkpoints=Checkpoints(tmp_path / f"{place}"))
-        counts.append(len(mapped) - before)
-        expected = run(keys, **own)
-        assert _same_bits(found[0], expected[0]) and _same_bits(found[1].rows, expected[1].rows)
-    assert counts[0] > 0 and counts[1] == 0
-    assert all(counts[2:])
+        before, own = len(mapped), {"epochs": 1} | own
+        given = _with(**{"rate": 0.1, "slope": 1.0} | functions) | own
+        found = run(keys, **given, checkpoints=Checkpoints(tmp_path / f"{place}"))
+        made.append(len(mapped) - before)
+        if not functions:
+            expected = run(keys, **same | own)
+            plain.append(len(mapped) - before - made[-1])
+            assert _same_bits((found[0], found[1].rows), (expected[0], expected[1].rows))
+    for counts in (made, plain):
+        assert counts[0] > 0 and counts[1] == 0 and all(counts[2:])
 
 
 def test_a_run_may_be_measured_before_its_first_epoch(key, data, run, tmp_path):
-    keys, settings = jax.random.split(key, 2), {"optimizer": optax.sgd(0.1)}
+    keys, settings = jax.random.split(key, 2), {"optimizer": SGD}
     plain, history = run(keys, **settings)
     settings["evaluation"] = Evaluation(data, start=True)
     params, watched = run(keys, **settings, checkpoints=Checkpoints(tmp_path))
@@ -231,7 +234,7 @@ def test_a_checkpoint_resumes_on_another_number_of_devices(key, run, tmp_path):
     def die(fraction):
         raise _Killed
 
-    keys, settings = jax.random.split(key, 4), {"optimizer": optax.sgd(0.1), "epochs": 2}
+    keys, settings = jax.random.split(key, 4), {"optimizer": SGD, "epochs": 2}
     with pytest.raises(_Killed):
         run(keys, **settings, checkpoints=Checkpoints(tmp_path), progress=die)
     layout = ReplicaLayout(4, jax.devices()[:1])
@@ -256,12 +259,12 @@ def test_outputs_that_are_infinite_at_the_start_are_no_matter_of_the_rate(key, d
     model = Model(lambda key, shape: {"w": jnp.ones(shape)}, apply, None)
     rows = Dataset(data.inputs, np.zeros(len(data.inputs), int))
     with pytest.raises(NumericalError, match="at step 0; check the network's outputs"):
-        train(key, model, rows, softmax_cross_entropy, optax.sgd(0.1), epochs=1, batch_size=8)
+        train(key, model, rows, softmax_cross_entropy, SGD, epochs=1, batch_size=8)
 
 
 def test_a_batch_beyond_all_examples_is_all_examples(key, run):
     """Not one filled up to its size, which would cost as much as that many examples."""
-    whole, beyond = (run(key, optimizer=optax.sgd(0.1), batch_size=size) for size in (64, 10**8))
+    whole, beyond = (run(key, optimizer=SGD, batch_size=size) for size in (64, 10**8))
     assert _same_bits(whole[0], beyond[0])
 
 
@@ -289,7 +292,7 @@ def test_a_source_sees_replica_and_epoch(key, data):
         MODEL,
         Source(data, 37, fetch),
         lambda outputs, targets: jnp.sum(outputs, axis=-1) * 0 + targets[:, 0],
-        optax.sgd(0.1),
+        SGD,
         epochs=3,
         batch_size=10,
         evaluation=Evaluation(metrics={"target": mean_target}),
@@ -313,17 +316,17 @@ def test_a_source_sees_replica_and_epoch(key, data):
 @pytest.mark.parametrize("size", [0, 1.5, None])
 def test_sizes_that_are_no_whole_numbers_above_zero_are_refused(key, run, field, sized, size):
     with pytest.raises(InputError, match=f"{field} is {size!r}"):
-        run(key, optimizer=optax.sgd(0.1), **sized(size))
+        run(key, optimizer=SGD, **sized(size))
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("frozen", [("hiden",), ("hidden", "x"), "hidden"])
 def test_frozen_entries_that_do_not_exist_are_refused(key, run, frozen):
     with pytest.raises(InputError, match="frozen is .*of params: hidden, readout"):
-        run(key, optimizer=optax.sgd(0.1), frozen=frozen)
+        run(key, optimizer=SGD, frozen=frozen)
 
 
 def test_a_metric_does_not_take_the_place_of_the_loss(key, run):
     metrics = {"loss": lambda outputs, targets: outputs[:, 0]}
     with pytest.raises(InputError, match="evaluation.metrics has 'loss'"):
-        run(key, optimizer=optax.sgd(0.1), evaluation=Evaluation(metrics=metrics))
+        run(key, optimizer=SGD, evaluation=Evaluation(metrics=metrics))

@@ -6,6 +6,7 @@ the small sizes count most. The interval by subsampling is ours.
 """
 
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ _SHARE = 5
 # three of four tables.
 LEAST_PAIRS = 4
 _MOST_TEST_IMAGES = 10_000
+
+_CONVERGED = (1, 2, 3, 4)  # of MINPACK's results
 
 CURVE = ["learner", "perturbation", "seed", "step"]
 # The exponent less that of the loss gap, its interval, and the same of each subsample of the pairs.
@@ -54,25 +57,31 @@ def fit_power(
     Returns None for fewer than three sizes, values that are not positive and finite, or no
     convergence.
     """
-    m, values = np.asarray(m, float), np.asarray(values, float)
-    if len(m) < 3 or not (values > 0).all() or not np.isfinite(values).all():
-        return None
+    return _fit_at(m)(values)
+
+
+def _fit_at(m: Float[np.ndarray, " sizes"]) -> Callable:
+    """Returns `fit_power` at these sizes; resamples are many."""
     # In units of a typical size: the same curve, but a of the values' own order of magnitude.
     unit = np.exp(np.mean(np.log(m)))
-    slope, intercept = np.polyfit(np.log(m / unit), np.log(values), 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", scipy.optimize.OptimizeWarning)  # its errors are not used
-        try:
-            found, _ = scipy.optimize.curve_fit(
-                lambda m, factor, exponent: factor * m**exponent,
-                m / unit,
-                values,
-                p0=(np.exp(intercept), slope),
+    place, logs = m / unit, np.log(m / unit)
+
+    def fit(values: np.ndarray) -> tuple[float, float] | None:
+        if len(m) < 3 or not (values > 0).all() or not np.isfinite(values).all():
+            return None
+        slope, intercept = np.polyfit(logs, np.log(values), 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the status is looked at
+            (factor, exponent), status = scipy.optimize.leastsq(
+                lambda curve: curve[0] * place ** curve[1] - values,
+                (np.exp(intercept), slope),
                 maxfev=5000,
             )
-        except RuntimeError:
+        if status not in _CONVERGED:
             return None
-    return float(found[0] * unit ** -found[1]), float(found[1])
+        return float(factor * unit**-exponent), float(exponent)
+
+    return fit
 
 
 def fit_decay(
@@ -91,14 +100,14 @@ def fit_decay(
     if not all(np.isfinite(values).all() for values in samples):
         return None
     maxima = np.array([values.max() for values in samples])
-    fit = fit_power(m, maxima)
-    if fit is None:
+    fit_values = _fit_at(m)
+    if (fit := fit_values(maxima)) is None:
         return None
     rng = np.random.default_rng(_SEED)
     subsampled = np.full(resamples, np.nan)
     for place in range(resamples if min(map(len, samples)) >= LEAST_PAIRS else 0):
         parts = [rng.permutation(values)[: max(len(values) // _SHARE, 1)] for values in samples]
-        if (again := fit_power(m, np.array([part.max() for part in parts]))) is not None:
+        if (again := fit_values(np.array([part.max() for part in parts]))) is not None:
             subsampled[place] = again[1]
     factor, exponent = fit
     return Decay(exponent, factor, *interval(exponent, subsampled), subsampled)
