@@ -7,8 +7,7 @@ The winner of a search as in figure 2 (a) is trained once more and measured ever
 error of a linear read-out of F from the first layer's features, and the shares of F and of G(F) in
 the outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
 
-Three seeds of the networks, one of the NTK; ":small" has fewer candidates and three seeds of all.
-Both run on a CPU.
+Three seeds; ":small" has fewer candidates. Both run on a CPU.
 """
 
 from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
@@ -20,7 +19,6 @@ _SMALL = SMALL_RUNGS | {
     "search.kernel_learning_rates": (0.02, 0.05),
     "search.kernel_weight_decays": (0.005, 0.05),
     "watch_every": 10,
-    "sweep.baseline_seed": (0, 1, 2),
 }
 
 get_config = configurations(
@@ -37,6 +35,7 @@ get_config = configurations(
         "sweep.series": (("3resnet", "all"), ("3layer", "all")),
         "sweep.baselines": (("3resnet", "ntk"),),
         "sweep.seed": (0, 1, 2),
+        "sweep.baseline_seed": (0, 1, 2),
         "sweep.width": (200,),
     },
     small=_SMALL,
