@@ -48,7 +48,9 @@ class Estimate(NamedTuple):
         if self.seconds is None:
             return f"not known after {machine.duration(self.spent)}"
         about = float(f"{self.seconds:.2g}")
-        return f"about {machine.duration(about)} on {machine.cores(self.cores)} (from a part)"
+        return (
+            f"about {machine.duration(about)} on {machine.cores(self.cores)} (from its first runs)"
+        )
 
 
 class Variant(NamedTuple):
