@@ -12,7 +12,7 @@ epochs by Adam, the infinite NTK is kernel ridge regression. Two have learned: t
 training is regression with the finite kernel of the trained network; the recursive feature machine
 learns which directions of a 3 x 3 patch matter, 4 times, over the infinite NTK. A random corner,
 because there a learner has to find the image before it can read it; fixed backgrounds, because a
-kernel needs a finite training set; after 40 epochs every learner has a training accuracy of 95 % or
+kernel needs a finite training set; after 40 epochs every learner has a training accuracy of 99 % or
 more at every noise.
 
 Five seeds; the kernels that learn, which cost the most, have two of them. It runs on a CPU.
@@ -55,7 +55,7 @@ get_config = configurations(
         "network.schedule": "cosine",
         "ntk_finite.epochs": 40,
         "ntk_finite.batch_size": 64,
-        "ntk_finite.learning_rate": 0.03,
+        "ntk_finite.learning_rate": 0.1,
         "ntk_finite.schedule": "cosine",
         "ntk_trained.ridge": (1e-3,),
         "rfm.updates": 4,

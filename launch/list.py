@@ -5,11 +5,13 @@ Examples:
     python -m launch.list --paper=lsa --under=10min
     python -m launch.list --data=none --shows=NTK
     python -m launch.list --data=mnist,cifar10 --under=1h
+    python -m launch.list --paper=resnet --measure=90s --data_dir=data
 
-Costs and results are those of the gallery's records. --under leaves out sizes without a published
-cost, and compares with the lower bound where that alone is known ("at least"); --data names the
-available data, and leaves out sizes that need others; --shows has words that the item, its claim or
-its results must contain.
+Costs and results are those of the gallery's records; "about" is an estimate from a part of a sweep.
+--measure runs each size that is not published for so long, and keeps its estimate in the gallery.
+--under leaves out sizes without a cost, and compares with the lower bound where that alone is known
+("at least"); --data names the available data, and leaves out sizes that need others; --shows has
+words that the item, its claim or its results must contain.
 
     source <(python -m launch.list --completion=bash)
 
@@ -24,8 +26,11 @@ from absl import flags
 
 from launch import _cli, _completion
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import gallery, machine, papers
+from lsa_jax.reporting import machine, papers
 from lsa_jax.sweep import catalog
+from lsa_jax.sweep.variants import SIZE_FOR_TESTS
+
+_cli.declare("data_dir")
 
 _PAPER = flags.DEFINE_enum("paper", None, list(papers.PAPERS), "Only this paper's.")
 _UNDER = flags.DEFINE_string("under", None, "Only sizes that take no longer, as 10min or 1h30min.")
@@ -33,6 +38,7 @@ _DATA = flags.DEFINE_list("data", None, "Only sizes that need none, or none but 
 _SHOWS = flags.DEFINE_string("shows", "", "Only configurations with all of these words.")
 _CONFIGS = _cli.define_path("configs", "configs", "Folder of configurations.")
 _GALLERY = _cli.define_path("gallery", "docs/gallery", "Folder with the gallery's records.")
+_MEASURE = flags.DEFINE_string("measure", None, "Run unpublished sizes so long, as 90s.")
 _NAMES = flags.DEFINE_bool("names", False, "Print only values of --config, a line each.")
 _COMPLETION = flags.DEFINE_enum(
     "completion",
@@ -42,15 +48,20 @@ _COMPLETION = flags.DEFINE_enum(
 )
 
 
+def _time(flag: flags.FlagHolder[str | None]) -> float | None:
+    """Returns the seconds of a flag, or None where it was not given; raises for other text."""
+    if flag.value is None:
+        return None
+    if (found := machine.seconds(flag.value)) is None:
+        raise InputError(
+            f"--{flag.name} is {flag.value!r}; accepted: a time such as 90s or 1h30min"
+        )
+    return found
+
+
 def _chosen(found: list[catalog.Entry]) -> list[catalog.Entry]:
     """Returns the configurations that the flags accept; raises for wrong flags."""
-    under = None
-    if _UNDER.value is not None:
-        under = machine.seconds(_UNDER.value)
-        if under is None:
-            raise InputError(
-                f"--under is {_UNDER.value!r}; accepted: a time such as 90s or 1h30min"
-            )
+    under = _time(_UNDER)
     if _DATA.value == []:
         raise InputError("--data is empty; accepted: none, or names of data sets: mnist,...")
     data = None if _DATA.value is None else catalog.check_data(_DATA.value, found)
@@ -80,9 +91,15 @@ def main() -> None:
     if _COMPLETION.value:
         print(_completion.SHELLS[_COMPLETION.value], end="")
         return
-    published = gallery.read(Path(_GALLERY.value))
-    found = catalog.entries(Path(_CONFIGS.value), published, _PAPER.value)
+    given, place = _time(_MEASURE), Path(_GALLERY.value)
+    found = catalog.entries(Path(_CONFIGS.value), place, _PAPER.value)
     chosen = _chosen(found)
+    if given is not None:
+        for variant in (variant for entry in chosen for variant in entry.variants):
+            if not variant.published and variant.name != SIZE_FOR_TESTS:
+                measured = catalog.measure(variant, given, _cli.data_dir(), place)
+                print(f"{variant.config}: {measured}", flush=True)
+        return
     if _NAMES.value:
         print("\n".join(variant.config for entry in chosen for variant in entry.variants))
         return

@@ -79,7 +79,7 @@ def _publish(folders: list[str | Path]) -> None:
         print(line, flush=True)
     for line in publishing.renew(place):
         print(line, flush=True)
-    pages = gallery_pages.write(place, catalog.entries(Path(_CONFIGS.value), gallery.read(place)))
+    pages = gallery_pages.write(place, catalog.entries(Path(_CONFIGS.value), place))
     print(f"wrote {len(pages)} pages in {place}")
 
 

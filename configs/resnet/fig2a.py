@@ -5,15 +5,15 @@
 Test error against the width for three-layer ResNet, three- and two-layer networks: every layer
 trained, the last alone (conjugate kernel), and the NTK, each by SGD with the best of a grid of
 learning rates and weight decays; and the kernels solved exactly, at width 200 and infinite.
-Trained networks have three seeds, each with its own search, kernels one. The paper leaves open
+Each seed has a search of its own; networks have three seeds, kernels one. The paper leaves open
 whether it reports the last or the best epoch; here it is the last.
 
 Initial matrices have the paper's text's size (N(0, 1/m)) where they are m x m and its footnote's,
 1/(sqrt(fan in) + sqrt(fan out)), elsewhere (init "mixed"), which was chosen after a look at the
 others: --config.init=fans has the footnote's for all, "width" the text's for all.
 
-Widths to 1,000; ":small" has widths to 200, fewer candidates and five seeds. ":narrow" has 20 seeds
-of the three-layer networks, with and without skip, at width 50. All run on a CPU.
+Widths to 1,000; ":small" has widths to 200, fewer candidates and five seeds of all. ":narrow" has
+20 seeds of the three-layer networks, with and without skip, at width 50. All run on a CPU.
 """
 
 from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
@@ -27,6 +27,7 @@ _SMALL = SMALL_RUNGS | {
     "search.kernel_learning_rates": (0.02, 0.05),
     "search.kernel_weight_decays": (0.005, 0.05),
     "sweep.seed": tuple(range(5)),
+    "sweep.baseline_seed": tuple(range(5)),
     "sweep.width": (50, 100, 200),
     "sweep.exact": tuple((net, "last_exact") for net in _NETS),
 }
@@ -35,6 +36,7 @@ _SMALL = SMALL_RUNGS | {
 # does not learn there.
 _NARROW = _SMALL | {
     "sweep.seed": tuple(range(20)),
+    "sweep.baseline_seed": (0,),
     "sweep.width": (50,),
     "sweep.baselines": (),
     "sweep.exact": (),

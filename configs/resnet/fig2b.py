@@ -6,7 +6,8 @@ As figure 2 (a), with the output layer fixed at its initial values in the networ
 NTK is solved exactly in (a) alone: with 1,000 examples it has 15,000 rows. Networks have three
 seeds, kernels one.
 
-Widths to 1,000; ":small" has widths to 200 and fewer candidates. Both run on a CPU.
+Widths to 1,000; ":small" has widths to 200, fewer candidates and five seeds of all. Both run on a
+CPU.
 """
 
 from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
@@ -19,6 +20,8 @@ _SMALL = SMALL_RUNGS | {
     "search.weight_decays": (0.0002, 0.0005, 0.001),
     "search.kernel_learning_rates": (0.02, 0.05),
     "search.kernel_weight_decays": (0.005, 0.05),
+    "sweep.seed": tuple(range(5)),
+    "sweep.baseline_seed": tuple(range(5)),
     "sweep.width": (50, 100, 200),
 }
 

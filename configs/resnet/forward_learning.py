@@ -7,7 +7,7 @@ The winner of a search as in figure 2 (a) is trained once more and measured ever
 error of a linear read-out of F from the first layer's features, and the shares of F and of G(F) in
 the outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
 
-Three seeds of the networks, one of the NTK; ":small" has fewer candidates. Both run on a CPU.
+Three seeds; ":small" has fewer candidates. Both run on a CPU.
 """
 
 from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
@@ -35,6 +35,7 @@ get_config = configurations(
         "sweep.series": (("3resnet", "all"), ("3layer", "all")),
         "sweep.baselines": (("3resnet", "ntk"),),
         "sweep.seed": (0, 1, 2),
+        "sweep.baseline_seed": (0, 1, 2),
         "sweep.width": (200,),
     },
     small=_SMALL,

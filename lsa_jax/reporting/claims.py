@@ -149,6 +149,10 @@ def _in_range(row: Row, claim: Claim, sample: Sample, runs: Runs) -> tuple[Row, 
         status, p = "measured", None
     elif high <= above or low >= below:
         status, note = "not shown", "one seed" if status == "shown of one seed" else ""
+    elif claim.within is not None and high - low >= below - above:
+        status, p = "measured", None
+        note = f"an interval of ± {(high - low) / 2:.2g} cannot show agreement within "
+        note += f"{claim.within:g}: it would take {needed(sample, claim.within, claim.tail)}"
     elif not (low > above and high < below):
         distance = min(abs(mean - above), abs(mean - below))
         status, note = "undecided", "it would take " + needed(sample, distance, claim.tail)

@@ -48,7 +48,8 @@ class Claim:
         below: upper end of the range.
         within: margin around the paper's number; the range of a claim of agreement.
         seed_sd: expected standard deviation over seeds of a claim of agreement. The claim is only
-            measured where the planned seeds and test examples could not show it.
+            measured where the planned seeds and test examples, or an interval as wide as the
+            range, could not show it.
         paper_error: standard error of the paper's number, where it can be computed.
         every: whether each value must be 1: the claim is about all runs. A value is 1 where a run
             holds, 0 where it does not, and NaN where that is undecided.

@@ -1,21 +1,56 @@
 """The catalogue of configurations: their sizes, published costs and required data."""
 
 import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_collections
 
-from lsa_jax.errors import InputError
-from lsa_jax.reporting import gallery, papers
+from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError
+from lsa_jax.reporting import files, gallery, machine, papers
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
 _BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # these need no folder
+_COSTS = "costs.json"  # in the gallery's folder
+_LEFT = re.compile(r"([\d:]+) spent, about ([\d:]+) left")
 _PUBLISHED = ("item", "paper", "ours", "status")  # of a claim
+
+
+class Estimate(NamedTuple):
+    """The cost of a size that is not published, from a part of it.
+
+    Attributes:
+        spent: seconds that were run.
+        seconds: of the whole run, by the sweep's own progress; None where no point moved on.
+        cores: of the machine.
+        cpu: its processor.
+        missing: whether nothing was run, as data are missing.
+    """
+
+    spent: float
+    seconds: float | None
+    cores: int
+    cpu: str
+    missing: bool = False
+
+    def __str__(self) -> str:
+        if self.missing:
+            return "not measured: its data were missing"
+        if self.seconds is None:
+            return f"not known after {machine.duration(self.spent)}"
+        about = float(f"{self.seconds:.2g}")
+        return (
+            f"about {machine.duration(about)} on {machine.cores(self.cores)} (from its first runs)"
+        )
 
 
 class Variant(NamedTuple):
@@ -25,18 +60,23 @@ class Variant(NamedTuple):
     name: str  # "full", "small", "quick" or a name of the configuration's own
     data: tuple[str, ...]  # required contents of --data_dir, sorted
     published: Item | None  # its record in the gallery
+    estimate: Estimate | None = None  # its cost from a part of it
 
     @property
     def cost(self) -> str:
-        """The published cost in words."""
+        """The published cost in words, or else the estimated one."""
         if self.published:
             return self.published.cost
-        return "seconds, for tests" if self.name == SIZE_FOR_TESTS else "not published"
+        if self.name == SIZE_FOR_TESTS:
+            return "seconds, for tests"
+        return str(self.estimate) if self.estimate else "not published"
 
     @property
     def seconds(self) -> float | None:
-        """The published cost by the clock, or a lower bound of it; None where there is none."""
-        return self.published.seconds if self.published else None
+        """The published cost by the clock, or a lower bound of it; else the estimated one."""
+        if self.published:
+            return self.published.seconds
+        return self.estimate.seconds if self.estimate else None
 
     @property
     def words(self) -> list[str]:
@@ -77,6 +117,66 @@ def published_seconds(words: Sequence[str], place: Path) -> dict[str, float]:
     return {result["id"]: result["seconds"] for result in results}
 
 
+def estimates(place: Path) -> dict[str, Estimate]:
+    """Returns the measured parts of sizes that are not published, by the value of `--config`."""
+    path = place / _COSTS
+    found = files.read_json(path) if path.exists() else {}
+    return {config: Estimate(**values) for config, values in found.items()}
+
+
+def measure(variant: Variant, given: float, data_dir: Path | None, place: Path) -> Estimate:
+    """Runs a size for a while, keeps its estimated cost in the gallery, and returns it.
+
+    On one core other programs are left out of the estimate: it is of processor time.
+
+    Args:
+        variant: the size.
+        given: most seconds.
+        data_dir: folder of data sets.
+        place: the gallery's folder.
+
+    Raises:
+        InputError: its sweep fails for another reason than missing data.
+    """
+    start, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory() as scratch:
+        words = ["-m", "launch.sweep", f"--config={variant.config}", f"--workdir={scratch}/run"]
+        words += [f"--data_dir={data_dir}"] if data_dir else []
+        try:
+            ended = subprocess.run(
+                [sys.executable, *words], capture_output=True, check=False, timeout=given
+            )
+            status, printed = ended.returncode, ended.stderr.decode()
+        except subprocess.TimeoutExpired as stopped:
+            status, printed = None, (stopped.stderr or b"").decode()
+    spent = time.monotonic() - start
+    missing = status == BAD_INPUT and f"error: {MISSING_DATA}" in printed
+    if status and not missing:
+        raise InputError(f"{variant.config} fails: {printed.strip().rpartition(chr(10))[2]}")
+    now, cores = resource.getrusage(resource.RUSAGE_CHILDREN), machine.count_cores()
+    busy = (now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime) / spent
+    seconds = spent if status == 0 else _whole(printed)
+    if seconds is not None and cores == 1:
+        seconds *= min(1.0, busy)
+    numbers = round(spent, 1), None if seconds is None else round(seconds, 1)
+    found = Estimate(*numbers, cores, machine.describe_host()["cpu"], missing)
+    every = estimates(place) | {variant.config: found}
+    kept = {config: every[config]._asdict() for config in sorted(every)}
+    files.write_json(place / _COSTS, kept)
+    return found
+
+
+def _whole(printed: str) -> float | None:
+    """Returns the seconds that a sweep takes by its last line of progress, if it has one."""
+    lines = _LEFT.findall(printed)
+    return sum(map(_seconds, lines[-1])) if lines else None
+
+
+def _seconds(clock: str) -> int:
+    """Returns the seconds of a time such as 1:02:03 or 2:03."""
+    return sum(int(part) * 60**place for place, part in enumerate(reversed(clock.split(":"))))
+
+
 def needed_data(
     config: ml_collections.ConfigDict, sweep: Iterable[Mapping[str, Any]]
 ) -> tuple[str, ...]:
@@ -105,27 +205,30 @@ def _needed_by_point(fields: Mapping[str, Any]) -> Iterator[str]:
         yield source if source.startswith("hf:") else f"{source}/"
 
 
-def _variants(path: Path, published: Mapping[str, Item]) -> list[Variant]:
+def _variants(
+    path: Path, published: Mapping[str, Item], known: Mapping[str, Estimate]
+) -> list[Variant]:
     module = config_files.load(path)
     found = []
     for name in config_files.variants(module):
         config = config_files.config_of(module, "" if name == "full" else name)
         written = config_files.name(path, name)
         data = needed_data(config, config_files.sweep_of(module, config))
-        found.append(Variant(written, name, data, published.get(written)))
+        found.append(Variant(written, name, data, published.get(written), known.get(written)))
     return found
 
 
-def entries(configs: Path, published: Mapping[str, Item], paper: str | None = None) -> list[Entry]:
-    """Returns the configurations of one paper, or all, with their published records.
+def entries(configs: Path, place: Path, paper: str | None = None) -> list[Entry]:
+    """Returns the configurations of one paper, or all, with the records of a gallery's folder.
 
     Raises:
-        InputError: there are none, or one of the files cannot be loaded.
+        InputError: there are none, or one of the files or of the gallery's records is damaged.
     """
+    published, known = gallery.read(place), estimates(place)
     names = [paper] if paper else papers.PAPERS
     found = [(name, path) for name in names for path in papers.configurations(name, configs)]
     return [
-        Entry(path, name, *papers.item_and_claim(path), _variants(path, published))
+        Entry(path, name, *papers.item_and_claim(path), _variants(path, published, known))
         for name, path in found
     ]
 
@@ -140,7 +243,7 @@ def matching(
 
     Args:
         found: from `entries`.
-        under: most seconds of the published cost.
+        under: most seconds of the published or estimated cost.
         data: names of the available data; a size may need nothing else.
         shows: words, each the beginning of one in the item, the claim or the published results.
     """

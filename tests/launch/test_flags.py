@@ -21,7 +21,7 @@ SHARED = {
     "data": {"data_dir"},
     "doctor": {"workdir"},
     "groups": {"workdir", "data_dir"},
-    "list": set(),
+    "list": {"data_dir"},
     "preflight": {"config", "data_dir"},
     "report": {"workdir"},
     "reproduce": {"workdir", "data_dir"},

@@ -162,6 +162,21 @@ def test_a_claim_of_agreement_that_its_runs_cannot_show_is_only_measured():
     assert row.status == "measured" and "cannot" in row.note
 
 
+@pytest.mark.parametrize("spread", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("off", [0.0, 0.9, 1.1, 40.0])
+def test_an_interval_as_wide_as_the_range_shows_no_agreement_but_may_refute_it(spread, off):
+    errors = 5.0 + off + spread * np.linspace(-1, 1, 5)
+    rows = pd.DataFrame({"seed": range(5), "error": errors})
+    claim = Claim(item="", statistic=value("error"), paper=5.0, within=1.0, seed_sd=0.01)
+    row = decide(claim, Runs.of([], rows))
+    if row.low >= 6.0:
+        assert row.status == "not shown"
+    elif row.low > 4.0 and row.high < 6.0:
+        assert row.status == "shown"
+    else:
+        assert row.status == ("measured" if row.high - row.low >= 2.0 else "undecided")
+
+
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize(
     ("spoil", "word"),

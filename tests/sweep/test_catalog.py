@@ -2,12 +2,14 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import gallery, machine, papers
+from lsa_jax.reporting import machine, papers, progress
 from lsa_jax.reporting.write import counts_in_words
 from lsa_jax.sweep import catalog, gallery_pages
 
@@ -19,7 +21,7 @@ PAPER_PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
 def found():
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        return catalog.entries(Path("configs"), gallery.read(Path("docs/gallery")))
+        return catalog.entries(Path("configs"), Path("docs/gallery"))
 
 
 def variant(found, config):
@@ -59,9 +61,11 @@ def test_costs_and_status_are_those_of_the_records(found):
     for partly, least in ((True, "at least "), (False, "")):
         sweep = quickstart.published.sweep._replace(partly_timed=partly)
         one = quickstart._replace(published=quickstart.published._replace(sweep=sweep))
-        assert one.cost == f"{least}{machine.duration(took)} on 2 cores" and one.seconds == took
+        cores = machine.cores(record["machine"]["cores"])
+        assert one.cost == f"{least}{machine.duration(took)} on {cores}" and one.seconds == took
     assert quickstart.published.status + "." == counts_in_words(record["claims"])
-    assert variant(found, "configs/quickstart.py:small").cost == "not published"
+    small = variant(found, "configs/quickstart.py:small")
+    assert small._replace(estimate=None).cost == "not published"
     assert variant(found, "configs/quickstart.py:quick").seconds is None
 
 
@@ -73,7 +77,7 @@ def test_sizes_are_chosen_by_cost_data_and_words(found):
     took = variant(found, "configs/quickstart.py").seconds
     assert "configs/quickstart.py" in sizes(under=took)
     assert "configs/quickstart.py" not in sizes(under=took - 1)
-    assert "configs/quickstart.py:small" not in sizes(under=1e9)  # not published
+    assert "configs/feature_learning/tiny_svhn.py" not in sizes(under=1e9)  # no data, no estimate
     none, mnist = sizes(data=frozenset()), sizes(data=frozenset({"mnist"}))
     assert "configs/quickstart.py" in none and "configs/lsa/fig6_mnist.py" not in none
     assert "configs/lsa/fig6_mnist.py" in mnist and none < mnist
@@ -84,6 +88,59 @@ def test_sizes_are_chosen_by_cost_data_and_words(found):
     assert catalog.check_data(["none"], found) == frozenset()
     with pytest.raises(InputError, match="'mnst'.*mnist"):
         catalog.check_data(["mnst"], found)
+
+
+def printed_progress(capsys, done, spent):
+    """Returns the lines of a sweep that has done a share of its points in some seconds."""
+    clock = [0.0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress.time, "monotonic", lambda: clock[0])
+        with progress.Progress(100, interval=0.0) as bar:
+            for share in np.linspace(0.0, done, 50):
+                clock[0] = spent * share / done
+                bar.advance_to(100 * share, "")
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("done", [0.02, 0.4])
+@pytest.mark.parametrize("spent", [30, 4000])
+def test_a_whole_sweep_is_estimated_from_its_last_line_of_progress(
+    done, spent, found, tmp_path, monkeypatch, capsys
+):
+    text = printed_progress(capsys, done, spent)
+
+    def killed(words, timeout, **options):
+        raise subprocess.TimeoutExpired(words, timeout, stderr=text.encode())
+
+    monkeypatch.setattr(catalog.subprocess, "run", killed)
+    monkeypatch.setattr(catalog.machine, "count_cores", lambda: 2)
+    small = variant(found, "configs/quickstart.py:small")
+    estimate = catalog.measure(small, 90.0, None, tmp_path)
+    assert estimate.seconds == pytest.approx(spent / done, rel=0.1)
+    assert catalog.estimates(tmp_path) == {small.config: estimate}
+    known = small._replace(published=None, estimate=estimate)
+    assert known.seconds == estimate.seconds and known.cost.startswith("about ")
+
+
+@pytest.mark.parametrize(
+    ("status", "printed", "seconds", "missing"),
+    [(0, "", 0, False), (2, "error: missing data: svhn", None, True), (2, "error: x", 0, None)],
+)
+def test_a_sweep_that_ends_is_measured_as_it_is(
+    status, printed, seconds, missing, found, tmp_path, monkeypatch
+):
+    def ended(words, **options):
+        return subprocess.CompletedProcess(words, status, b"", printed.encode())
+
+    monkeypatch.setattr(catalog.subprocess, "run", ended)
+    small = variant(found, "configs/quickstart.py:small")
+    if missing is None:
+        with pytest.raises(InputError, match="fails: error: x"):
+            catalog.measure(small, 1.0, None, tmp_path)
+        assert not catalog.estimates(tmp_path)
+        return
+    estimate = catalog.measure(small, 1.0, Path("data"), tmp_path)
+    assert estimate.missing == missing and (estimate.seconds is None) == (seconds is None)
 
 
 @pytest.mark.parametrize("spent", [0, 27, 59, 60, 380, 3599, 7500])

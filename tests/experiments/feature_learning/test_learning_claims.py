@@ -62,13 +62,18 @@ def decided(config, changes):
         ({("network", True): {"test_accuracy": 0.972}}, "Network, within 3", "shown"),
         ({("network", True): {"test_accuracy": 0.9707}}, "Network, within 3", "undecided"),
         ({("network", True): {"test_accuracy": 0.9707}}, "random features, w", "condition not met"),
-        # Networks without structure have to fit in every seed.
-        ({("network", False): {"train_accuracy": [1, 1, 1, 0.99, 1]}}, "w/o structure, w", "shown"),
+        # Networks without structure have to fit in every seed, after early updates are measured.
         (
-            {("network", False): {"train_accuracy": [1, 1, 1, 0.989, 1]}},
-            "Network w/o structure, within 3",
+            {("memorise", False): {"train_accuracy": [1, 1, 1, 0.99, 1]}},
+            "the end, within 3",
+            "shown",
+        ),
+        (
+            {("memorise", False): {"train_accuracy": [1, 1, 1, 0.989, 1]}},
+            "the end, within 3",
             "condition not met",
         ),
+        ({("network", False): {"train_accuracy": 1.0}}, "Network w/o structure.", "measured"),
         ({"network": {"test_accuracy": 0.8}}, "Network minus NTK", "not shown"),
         # The largest over rates of the first step; features of two steps have to suffice.
         ({"one_step_exact": {"test_accuracy": 0.6}}, "largest over rates", "shown"),
@@ -84,7 +89,7 @@ def decided(config, changes):
 )
 def test_each_claim_has_its_threshold_and_conditions(changes, words, status):
     found = decided(make()[0], changes)
-    (own,) = {found[item] for item in found if words in item}
+    (own,) = {found[item] for item in found if words in f"{item}."}
     assert own == status
 
 

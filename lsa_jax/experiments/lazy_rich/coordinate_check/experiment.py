@@ -212,4 +212,4 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     )
 
 
-EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("seed",))
+EXPERIMENT = Experiment(load=load, run=run, report=make_report, report_version=2, varying=("seed",))

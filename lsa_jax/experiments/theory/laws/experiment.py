@@ -340,5 +340,5 @@ EXPERIMENT = Experiment(
     report=make_report,
     varying=("learning_rate", "seed"),
     in_parts=True,
-    report_version=2,
+    report_version=3,
 )
