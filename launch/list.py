@@ -95,10 +95,12 @@ def main() -> None:
     found = catalog.entries(Path(_CONFIGS.value), place, _PAPER.value)
     chosen = _chosen(found)
     if given is not None:
-        for variant in (variant for entry in chosen for variant in entry.variants):
-            if not variant.published and variant.name != SIZE_FOR_TESTS:
-                measured = catalog.measure(variant, given, _cli.data_dir(), place)
-                print(f"{variant.config}: {measured}", flush=True)
+        variants = [variant for entry in chosen for variant in entry.variants]
+        unpublished = [v for v in variants if not v.published and v.name != SIZE_FOR_TESTS]
+        for variant in unpublished:
+            measured = catalog.measure(variant, given, _cli.data_dir(), place)
+            print(f"{variant.config}: {measured}", flush=True)
+        print(f"measured {len(unpublished)} of {len(variants)} sizes")
         return
     if _NAMES.value:
         print("\n".join(variant.config for entry in chosen for variant in entry.variants))

@@ -35,8 +35,8 @@ class Composition:
             (b - a + 1)^2 positions; "random_corner": uniform over the four corners;
             "fixed_corner": the bottom right corner.
         background: "gaussian": independent N(0, noise^2) for each pixel and channel;
-            "photographs": one of the pool, times noise; "distractors": a grid of 2 x 2 images of
-            the pool, times noise, of which the image takes one corner; "none": black.
+            "photographs": one of the pool, times noise; "distractors": 2 x 2 images of the
+            pool, times noise, with the image in place of one of them; "none": black.
         fresh: whether placement and background (and noise on the image) are drawn again every
             epoch, or once for each example.
         transparent: whether the background shows where the image is black.

@@ -139,7 +139,7 @@ def task_view(
     "all" keeps the classes, or those of these numbers, renumbered in the order given; "cifar2" is
     CIFAR-10's animals against its vehicles; "vehicles" is its four vehicles, with the animals as
     distractors. `num_train` and `num_test` are sizes of random class-balanced subsets, drawn by the
-    seed, of which larger ones begin with smaller ones; None keeps all examples, in their order.
+    seed: a larger subset begins with the smaller ones. None keeps all examples, in their order.
 
     Raises:
         InputError: the task does not fit the data set, an array is not accepted, a class is out of

@@ -57,7 +57,8 @@ def decide(claim: Claim, runs: Runs) -> Row:
     row = Row(claim.item, claim.statement, "", None, "not run", primary=claim.primary)
     if not len(sample.values) or sample.values.isna().all() and not claim.every:
         return row._replace(note=sample.lost or ("no number" if len(sample.values) else ""))
-    row, limits = (_every if claim.every else _in_range)(row, claim, sample, runs)
+    decided = _every(row, claim, sample) if claim.every else _in_range(row, claim, sample, runs)
+    row, limits = decided
     if limits is not None:
         low, high = (float(f"{end:.4g}") for end in limits)
         row = row._replace(low=low, high=high)
@@ -111,9 +112,8 @@ def _shown(sample: Sample, count: int) -> Status:
     return "shown of one seed" if is_one else "shown"
 
 
-def _every(row: Row, claim: Claim, sample: Sample, runs: Runs) -> tuple[Row, Limits]:
+def _every(row: Row, claim: Claim, sample: Sample) -> tuple[Row, Limits]:
     """Decides a claim about all runs by the exact interval of the share that holds."""
-    del runs
     values = sample.values.dropna()
     count, holding = len(values), int((values == 1).sum())
     limits = None if sample.exact or not count else share_ends(holding, count)

@@ -25,7 +25,7 @@ _LINES = ".txt"  # ends the name of a file of configurations
 def named_in(command: Sequence[str]) -> str:
     """Returns what follows `--config` in a recorded command; empty where nothing does.
 
-    Earlier versions recorded commands as they were typed, of which the last `--config` counted.
+    Earlier versions recorded commands as they were typed; there the last `--config` counts.
     """
     found = ""
     for before, word in zip(["", *command], command, strict=False):

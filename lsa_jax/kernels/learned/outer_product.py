@@ -244,9 +244,9 @@ def add_block(
 ) -> Gradients:
     """Adds the part of one block of training examples to the gradients at a tile's points.
 
-    The examples x, of these weights for each output, are processed `columns` at a time, of which n
-    is a multiple. Patches are multiplied by the transform, if any. `before` is of earlier blocks;
-    `zeros` for the first.
+    The n examples x, with their weights for each output, are processed `columns` at a time, which
+    divides n. Patches are multiplied by the transform, if any. `before` is the sum over earlier
+    blocks; `zeros` for the first.
     """
     rows = recursion.examples(steps, points, transform)
     others = recursion.examples(steps, x, transform)

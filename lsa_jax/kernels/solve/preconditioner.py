@@ -71,7 +71,7 @@ class Preconditioner:
             self._factors.append(scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True))
 
     def __call__(self, vectors: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
-        """Multiplies columns, of which the first part belongs to the first d, and so on."""
+        """Multiplies equal parts of the columns, one for each d in their order."""
         parts = np.split(self._rows @ vectors, len(self._rests), axis=1)
         solved = [
             scipy.linalg.cho_solve((factor, True), part)
