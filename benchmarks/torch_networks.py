@@ -105,13 +105,13 @@ def _every(x: Any, stride: int) -> Any:
 def _resnet20(params: Parameters, x: Any) -> Any:
     from torch.nn import functional
 
-    x = _norm(_conv(x, params["Conv_0"]), params["GivenBatchNorm_0"]).relu()
+    x = _norm(_conv(x, params["Conv_0"]), params["BatchNorm_0"]).relu()
     for number in range(9):
         branch = params[f"Residual_{number}"]["branch"]
         more = branch["Conv_0"]["weight"].shape[0] - x.shape[1]
         stride = 2 if more else 1
-        inner = _norm(_conv(x, branch["Conv_0"], stride), branch["GivenBatchNorm_0"]).relu()
-        inner = _norm(_conv(inner, branch["Conv_1"]), branch["GivenBatchNorm_1"])
+        inner = _norm(_conv(x, branch["Conv_0"], stride), branch["BatchNorm_0"]).relu()
+        inner = _norm(_conv(inner, branch["Conv_1"]), branch["BatchNorm_1"])
         ends = (more // 2, more - more // 2)
         x = (inner + functional.pad(_every(x, stride), (0, 0, 0, 0, *ends))).relu()
     return x.mean((2, 3)) @ params["Dense_0"]["weight"] + params["Dense_0"]["bias"]

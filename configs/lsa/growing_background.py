@@ -27,5 +27,6 @@ get_config = protocol.figure4(
         "sweep.size": tuple((16, side) for side in (16, 24, 32, 48, 64)),
     },
     small=protocol.SMALLER | {"sweep.size": ((16, 16), (16, 32), (16, 48))},
+    exact=protocol.EXACT | {"sweep.size": ((16, 16), (16, 32))},
     quick=protocol.QUICK | {"sweep.size": ((16, 16), (16, 24))},
 )

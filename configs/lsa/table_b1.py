@@ -37,6 +37,7 @@ get_config = protocol.figure4(
         "sweep.size": ((16, 32), (32, 64)),
     },
     small=protocol.SMALLER | _FEWER,
+    exact=protocol.EXACT | _FEWER,
     quick=protocol.QUICK | _FEWER,
 )
 

@@ -103,6 +103,9 @@ class Model(NamedTuple):
             training step on a batch: state that no gradient moves, such as the running statistics
             of batch normalisation. {} or None where there is none. `apply` without a key evaluates
             with the state in params; its derivative with respect to it is 0.
+        statistics: `(params, inputs [n, ...]) -> tree` of the means and variances of this batch in
+            each `BatchNorm`, which `apply(params, inputs, statistics=...)` standardises with: each
+            example by itself. None where no layer is one.
     """
 
     init: Callable
@@ -111,6 +114,7 @@ class Model(NamedTuple):
     activations: Callable | None = None
     rate_factors: Callable | None = None
     next_state: Callable | None = None
+    statistics: Callable | None = None
 
     @property
     def ntk(self) -> Callable | None:

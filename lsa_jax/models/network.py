@@ -22,6 +22,7 @@ from lsa_jax.models.layers.affine import Conv
 from lsa_jax.models.layers.base import DTYPES, PARAMETERIZATIONS, Layer, LayerModule, shape_of
 from lsa_jax.models.layers.composition import Serial
 from lsa_jax.models.layers.elementwise import Nonlinearity
+from lsa_jax.models.layers.normalization import STATISTICS, BatchNorm
 from lsa_jax.models.layers.pooling import MaxPool
 from lsa_jax.models.model import Model, NoKernel, batch_of_one
 
@@ -80,10 +81,13 @@ def _read(
     module = LayerModule(description, parameterization, dtype)
     check_shape = _shape_check(description)
 
-    def run(params: Any, inputs: Any, counted: Float[Array, " n"] | None, **settings: Any) -> Any:
+    def run(
+        params: Any, inputs: Any, counted: Any = None, fixed: Any = None, **settings: Any
+    ) -> Any:
         x = arrays.inputs("inputs", inputs)
         check_shape(x.shape[1:])
-        given, x = arrays.real_tree("params", params), jnp.asarray(x, dtype)
+        given, x = {"params": arrays.real_tree("params", params)}, jnp.asarray(x, dtype)
+        given |= {} if fixed is None else {STATISTICS: fixed}
         own = module if counted is None else module.clone(counted=counted)
         return _run(own, given, x, settings)
 
@@ -98,9 +102,13 @@ def _read(
         inputs: Float[Array | np.ndarray, "n ..."],
         key: Key[Array, ""] | None = None,
         counted: Float[Array, " n"] | None = None,
+        statistics: Any = None,
     ) -> Float[Array, "n c"]:
         draws = {} if key is None else {"dropout": arrays.random_key("key", key)}
-        return run(params, inputs, counted, rngs=draws).astype(jnp.float32)
+        return run(params, inputs, counted, statistics, rngs=draws).astype(jnp.float32)
+
+    def statistics(params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]) -> Any:
+        return run(params, inputs, mutable=STATISTICS)[1][STATISTICS]
 
     def activations(
         params: dict[str, Any],
@@ -118,13 +126,15 @@ def _read(
         paths = traverse_util.flatten_dict(captured.get("intermediates", {}))
         return outputs.astype(jnp.float32), {"/".join(p[:-1]): v for p, (v,) in paths.items()}
 
-    return Model(init, apply, _kernel(description, parameterization, init), activations)
+    kernel = _kernel(description, parameterization, init)
+    normalises = any(isinstance(layer, BatchNorm) for layer in _all_layers(description))
+    return Model(init, apply, kernel, activations, statistics=statistics if normalises else None)
 
 
-def _run(module: LayerModule, params: Any, x: Float[Array, "n ..."], settings: Any) -> Any:
+def _run(module: LayerModule, given: Any, x: Float[Array, "n ..."], settings: Any) -> Any:
     """Runs a network; raises InputError for parameters that do not fit layers and inputs."""
     try:
-        return module.apply({"params": params}, x, **settings)
+        return module.apply(given, x, **settings)
     except (
         flax.errors.ScopeParamShapeError,
         flax.errors.ScopeParamNotFoundError,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lsa_jax import kernels
 from lsa_jax.models import (
     cnn,
     mlp,
@@ -132,3 +133,17 @@ def test_mean_ntk_of_one_hidden_layer_is_the_kernel_at_any_width(key, activation
     mean, error_bar = mean_and_error_bar(relative_gaps(model, x, jax.random.split(key, 8000)))
     assert np.all(mean < 4.5 * error_bar)
     assert np.all(error_bar < 0.01)
+
+
+def test_with_the_statistics_of_a_batch_each_example_is_by_itself_and_has_an_ntk(key):
+    """Outputs of the batch stay the same; the kernel is the product of Jacobians at them."""
+    model = wide_resnet(1, 3)
+    params, inputs = model.init(key, (8, 8, 2)), jax.random.normal(key, (6, 8, 8, 2))
+    apply = partial(model.apply, statistics=model.statistics(params, inputs))
+    outputs = apply(params, inputs)
+    np.testing.assert_allclose(outputs, model.apply(params, inputs), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(apply(params, inputs[:2]), outputs[:2], rtol=1e-4, atol=1e-5)
+    kernel = kernels.finite_kernel(apply, params)(inputs)
+    expected = empirical_ntk(model._replace(apply=apply), params, inputs)
+    np.testing.assert_allclose(kernel, expected, rtol=2e-4, atol=1e-4 * expected.max())
+    assert model.statistics and wide_resnet(1, 3, norm="none").statistics is None

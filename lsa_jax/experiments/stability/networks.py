@@ -7,7 +7,6 @@ its start on the training pool: its loss is convex in its parameters.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from lsa_jax import kernels
-from lsa_jax.experiments.stability.cifar_resnet import apply_with, batch_statistics, resnet_layers
+from lsa_jax.experiments.stability.cifar_resnet import cifar_resnet
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
     Pair,
@@ -26,7 +25,6 @@ from lsa_jax.experiments.stability.samples import (
     summarize,
     unpacked_scale,
 )
-from lsa_jax.models import network
 from lsa_jax.sweep.fields import Config
 from lsa_jax.training import LOSSES, make_optimizer
 
@@ -54,9 +52,7 @@ class Members(NamedTuple):
 
 def make_learner(config: Config, input_shape: tuple[int, ...], num_classes: int) -> NetworkLearner:
     """Returns the network of a configuration."""
-    layers = resnet_layers(config.model.depth, num_classes, channels=config.model.channels)
-    model = network(layers, parameterization="standard")
-    statistics = partial(batch_statistics, layers)
+    model = cifar_resnet(config.model.depth, num_classes, channels=config.model.channels)
 
     def init(key: Key[Array, ""]) -> Tree:
         return model.init(key, input_shape)
@@ -66,19 +62,19 @@ def make_learner(config: Config, input_shape: tuple[int, ...], num_classes: int)
             init,
             lambda params, inputs: {},
             lambda params, fixed, inputs: model.apply(params, inputs),
-            statistics,
-            lambda params, fixed, context, inputs: apply_with(layers, params, context, inputs),
+            model.statistics,
+            lambda params, fixed, context, inputs: model.apply(params, inputs, statistics=context),
         )
 
     def linearized(params: Tree, fixed: Tree, inputs: Array) -> Array:
         def apply(weights: Tree, x: Array) -> Array:
-            return apply_with(layers, weights, fixed["statistics"], x)
+            return model.apply(weights, x, statistics=fixed["statistics"])
 
         return kernels.linearize(apply, fixed["initial"], precision="default")(params, inputs)
 
     return NetworkLearner(
         init,
-        lambda params, inputs: {"initial": params, "statistics": statistics(params, inputs)},
+        lambda params, inputs: {"initial": params, "statistics": model.statistics(params, inputs)},
         linearized,
         lambda params, inputs: {},
         lambda params, fixed, context, inputs: linearized(params, fixed, inputs),

@@ -15,6 +15,9 @@ from lsa_jax.checks import number, require
 from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
+# The flax collection of the means and variances that `BatchNorm` standardises with.
+STATISTICS = "statistics"
+
 
 @dataclass(frozen=True)
 class LayerNorm(Layer):
@@ -47,6 +50,8 @@ class BatchNorm(Layer):
     The statistics are of the current batch, in training and in evaluation; there are no running
     averages. Examples that only fill up a partial batch do not count. The outputs of an example
     depend on the others in its batch, so no kernel of pairs of examples exists: `infinite` is None.
+    With fixed statistics (`Model.statistics`) each example is by itself, and the network has a
+    finite NTK.
 
     Attributes:
         batch_axis: name of the `pmap` axis over which a batch is split evenly; statistics are then
@@ -65,6 +70,15 @@ class BatchNorm(Layer):
         # While parameters are drawn only shapes count, and there is no axis of devices.
         axis = None if module.is_initializing() else self.batch_axis
         wide = x.astype(jnp.float32)
+        if module.has_variable(STATISTICS, "mean"):
+            mean, variance = (module.get_variable(STATISTICS, n) for n in ("mean", "variance"))
+            factor = scale * lax.rsqrt(variance + self.epsilon)
+            normed = (wide - _like(mean, x)) * _like(factor, x) + _like(shift, x)
+            return normed.astype(x.dtype)
+        if module.is_mutable_collection(STATISTICS) and not module.is_initializing():
+            over = tuple(range(x.ndim - 1))
+            module.put_variable(STATISTICS, "mean", jnp.mean(wide, axis=over))
+            module.put_variable(STATISTICS, "variance", jnp.var(wide, axis=over))
         normed = normalise_batch(wide, scale, shift, self.epsilon, axis, module.counted)
         return normed.astype(x.dtype)
 

@@ -7,9 +7,8 @@ import pytest
 from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.stability import experiment, samples
-from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm
 from lsa_jax.experiments.stability.experiment import EXPERIMENT
-from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
+from lsa_jax.models import BatchNorm, Conv, Dense, GlobalAvgPool, Relu, network
 
 NETWORK = {
     "learner": "resnet",
@@ -34,8 +33,9 @@ def small_problem(monkeypatch):
     """Few images, a network that compiles in a moment, and equal samples in the second pair."""
     found = ImageSet(images(30, 0), images(9, 1), ("a", "b", "c", "d"))
     monkeypatch.setattr(samples.images, "load", lambda name, data_dir: found)
-    layers = [Conv(2), GivenBatchNorm(), Relu(), GlobalAvgPool(), Dense(4)]
-    monkeypatch.setattr(experiment.networks, "resnet_layers", lambda *sizes, **channels: layers)
+    layers = [Conv(2), BatchNorm(), Relu(), GlobalAvgPool(), Dense(4)]
+    model = network(layers, parameterization="standard")
+    monkeypatch.setattr(experiment.networks, "cifar_resnet", lambda *sizes, **channels: model)
 
     def draw(seed, m, pair, **sizes):
         drawn = samples.draw_pair(seed, m, pair, **sizes)

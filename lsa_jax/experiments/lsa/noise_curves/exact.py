@@ -34,7 +34,7 @@ _MATRICES = 0.8
 # Images that are composed at a time.
 _BATCH = 4096
 
-_MakeKernel = Callable[[tuple[int, ...], str], Callable]
+_MakeKernel = Callable[[Array, str], Callable]  # `(training inputs, method) -> kernel`
 
 # Training images whose kernel by neural-tangents is compared with ours.
 _COMPARED = 100
@@ -51,11 +51,11 @@ def solve(
         tasks.composed(point, task, which, np.arange(len(split.targets)))
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
-    kernel = make_kernel(train.inputs.shape[1:], "auto")
+    kernel = make_kernel(train.inputs, "auto")
     if LEARNERS[point.config.learner].learn is None:
         compared = {}
         if point.config.kernels != "ours":
-            ours, kernel = kernel, make_kernel(train.inputs.shape[1:], point.config.kernels)
+            ours, kernel = kernel, make_kernel(train.inputs, point.config.kernels)
             compared["kernel_difference"] = _difference(ours, kernel, train.inputs[:_COMPARED])
         matrix = scratch / "train.npy"
         outcome = _regress(point, kernel, train, test, scratch, matrix, progress)
@@ -303,7 +303,7 @@ def _on_centres(
     checkpoint = scratch / "sums.npz"
     begun, start = checkpoint.exists(), time.monotonic()
     fit = kernels.regress_nystrom(
-        make_kernel(test.inputs.shape[1:], "auto"),
+        make_kernel(few.inputs, "auto"),
         composed(TRAIN, chosen, noise=jnp.float32(noise)).inputs,
         kernels.Stream(batch, -(-n // _BATCH)),
         np.concatenate([test.inputs, few.inputs]),

@@ -16,12 +16,12 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from lsa_jax import backend, kernels, parallel, training
+from lsa_jax import backend, parallel, training
 from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.diagnosis import runs
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
-from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact, kernel_at
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.settings import is_normalised
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
@@ -243,11 +243,9 @@ def _train(
         outcome = training_outcome(history, config, replica)
         own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
         if _follows(point.config) and outcome.status == "ok":
-            network = functools.partial(kernels.finite_kernel, model.apply, trained.network(own))
+            network = functools.partial(kernel_at, trained.network(own), model)
             scratch = directory / SCRATCH / point.id
-            outcome = exact.solve(
-                point, task, lambda _, method, k=network: k(method=method), scratch, lambda f: None
-            )
+            outcome = exact.solve(point, task, network, scratch, lambda f: None)
             done += 1
             progress(share + (1 - share) * done / followers)
         elif outcome.status == "ok":
@@ -286,13 +284,11 @@ def training_outcome(history: training.History, config: Config, replica: int) ->
     return outcome._replace(timings=timings | outcome.timings)
 
 
-def _fixed_kernel(
-    point: Point, task: ImageTask, input_shape: tuple[int, ...], method: str
-) -> Callable:
+def _fixed_kernel(point: Point, task: ImageTask, inputs: Array, method: str) -> Callable:
     """Returns the kernel of a learner that has it before any training."""
     model = build_model(point.config, point.config.learner, task.train.targets.shape[1])
     key = init_key(_run_key(point))
-    return LEARNERS[point.config.learner].kernel(key, model, input_shape, method)
+    return LEARNERS[point.config.learner].kernel(key, model, inputs, method)
 
 
 def run(

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _PARAMETERIZATION = (one_of("ntk", "standard"), "where the weights' scale sits")
 _LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error")
 
+# Training images whose statistics batch normalisation has in a kernel: as many as a batch of
+# evaluation, whose statistics it has in a trained network.
+_OF_STATISTICS = 512
+
 
 class Trained(NamedTuple):
     """A model that is trained, made of the network that all learners share."""
@@ -37,8 +41,8 @@ class Learner(NamedTuple):
         fields: its own settings, with `parameterization` but for one that follows another. One that
             solves has `ridge_fields`, one that trains has `training_fields`, one that may do both
             has a `method` too.
-        kernel: `(key, model, input_shape, method) -> kernel` of one that solves for its
-            predictions; the method "neural_tangents" is that library's.
+        kernel: `(key, model, inputs, method) -> kernel` of one that solves for its predictions,
+            with its training inputs; the method "neural_tangents" is that library's.
         follows: the learner whose trained parameters it takes: its kernel is the finite NTK there.
         learn: of one whose kernel learns before it solves: `(kernel, settings, inputs, targets,
             **options) -> kernels` before and after each update; the options are those of
@@ -133,13 +137,15 @@ def trained_network(model: "Model", settings: Config) -> Trained:
     return Trained(scaled(model, alpha), FROZEN, lambda params: network_params(params, alpha))
 
 
-def _finite_ntk(
-    key: "Array", model: "Model", input_shape: tuple[int, ...], method: str
-) -> Callable:
-    """Returns the kernel of the network that would be trained, as it is drawn."""
+def kernel_at(params: Any, model: "Model", inputs: "Array", method: str) -> Callable:
+    """Returns a network's finite NTK; batch normalisation has the statistics of first inputs."""
     from lsa_jax import kernels
 
-    return kernels.finite_kernel(model.apply, model.init(key, input_shape), method=method)
+    apply = model.apply
+    if model.statistics:
+        fixed = model.statistics(params, inputs[:_OF_STATISTICS])
+        apply = functools.partial(apply, statistics=fixed)
+    return kernels.finite_kernel(apply, params, method=method)
 
 
 def _machine(
@@ -187,7 +193,8 @@ LEARNERS: dict[str, Learner] = {
                               decay_epochs=(140.0, 170.0), batch_size=50),
             **ridge_fields("regression: as ntk_infinite.ridge"),
         },
-        kernel=_finite_ntk,
+        kernel=lambda key, model, inputs, method: kernel_at(
+            model.init(key, inputs.shape[1:]), model, inputs, method),
         trained=lambda model, settings: Trained(
             linearized_model(model), ("initial",), operator.itemgetter("weights")),
     ),
@@ -196,7 +203,7 @@ LEARNERS: dict[str, Learner] = {
         colors=("#009E73",),
         fields={"parameterization": _SCALE} | ridge_fields(
             "ridge over the kernel's mean diagonal; of several, by leave-one-out errors"),
-        kernel=lambda key, model, input_shape, method: (
+        kernel=lambda key, model, inputs, method: (
             model.kernel if method == "auto" else functools.partial(model.kernel, method=method)),
     ),
     "ntk_trained": Learner(
@@ -217,7 +224,7 @@ LEARNERS: dict[str, Learner] = {
                 "report the accuracy after each update, not just the last"),
             **ridge_fields("as ntk_infinite.ridge; of several, updates take the first"),
         },
-        kernel=lambda key, model, input_shape, method: model.kernel,
+        kernel=lambda key, model, inputs, method: model.kernel,
         learn=_machine,
     ),
 }

@@ -264,9 +264,9 @@ def _rules_of_training(name: str) -> tuple[Rule, ...]:
 
 
 _LEARNER_RULES = (
-    Rule("learner", lambda c: not (_solves(c) and is_normalised(c)),
-         "a learner without a kernel, or config.model.norm = 'none': batch normalisation couples "
-         "the examples of a batch, so there is no kernel of pairs"),
+    Rule("learner", lambda c: c.learner not in ("ntk_infinite", "rfm") or not is_normalised(c),
+         "a learner without a kernel of infinite width, or config.model.norm = 'none': batch "
+         "normalisation has none here"),
     Rule("data.fresh_backgrounds", lambda c: not _solves(c) or not c.data.fresh_backgrounds,
          "False, with data.copies: kernel regression needs a fixed training set"),
     Rule("kernels",
