@@ -18,7 +18,7 @@ Ours, and chosen by how well training examples are fitted: the sparse signal's f
 1e-6, and the rate of its threshold rises over 50 epochs. It is trained by Adam on the examples that
 kernels have, where the paper's Algorithm 1 takes steps of SGD on fresh ones. MNIST's images lie in
 a corner, as so few at random places teach no learner much. Table 1's 50,000 examples are 2,000
-here. ":small" has fewer of each kind. Both run on a CPU.
+here. ":small" has fewer of each kind, and six seeds. Both run on a CPU.
 """
 
 from lsa_jax.experiments.lazy_rich.papers.settings import SETTINGS
@@ -32,6 +32,7 @@ _SMALL = {
     "patterns.num_train": 1000,
     "rfm.updates": 3,
     "rfm.points": 50,
+    "sweep.seed": tuple(range(6)),
 }
 
 get_config = configurations(

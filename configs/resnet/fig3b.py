@@ -5,7 +5,7 @@
 alpha = 0.3 and beta from 1 to 0: the paper's composite signal is learned only where the base signal
 is the larger one. It does not give N for this figure: here N is 1,000, as in figure 2 (b).
 
-Three seeds, widths to 1,000; ":small" has width 200. Both run on a CPU.
+Five seeds, widths to 1,000; ":small" has width 200 and three seeds. Both run on a CPU.
 """
 
 from lsa_jax.experiments.resnet.hierarchical.settings import figure3

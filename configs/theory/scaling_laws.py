@@ -9,7 +9,7 @@ by full-batch gradient descent: the modes from k on have k^(-2 beta) of the targ
 beta 0.25 (hard) and 1.5 (easy). The law depends on powers alone. Both kinds of phases have them:
 aligned, a sum of cosines as in the paper, and random. Sizes, output scales and rates are ours,
 chosen by runs of one seed whose powers were seen; the paper's networks see fresh examples. ":small"
-has narrower networks, fewer steps and angles, and ten seeds.
+has narrower networks, fewer steps and angles, and thirty seeds.
 """
 
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
@@ -39,7 +39,7 @@ get_config = configurations(
         "num_test": 512,
         "steps": 6000,
         "evaluations": 30,
-        "sweep.seed": tuple(range(10)),
+        "sweep.seed": tuple(range(30)),
     },
     quick={
         "width": 4,

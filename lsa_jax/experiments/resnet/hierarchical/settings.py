@@ -269,13 +269,18 @@ def figure3(
         "search.learning_rates": learning_rates,
         "search.weight_decays": weight_decays,
         "sweep.series": (("3resnet", trained),),
-        "sweep.seed": (0, 1, 2),
+        "sweep.seed": (0, 1, 2, 3, 4),
         "sweep.beta": (1.0, 0.5, 0.3, 0.2, 0.0),
         "sweep.width": (20, 50, 100, 200, 500, 1000),
     }
     return configurations(
         SETTINGS,
         full=RUNGS | full,
-        small=SMALL_RUNGS | {"search.learning_rates": small_rates, "sweep.width": (200,)},
+        small=SMALL_RUNGS
+        | {
+            "search.learning_rates": small_rates,
+            "sweep.width": (200,),
+            "sweep.seed": (0, 1, 2),
+        },
         quick=QUICK | {"sweep.beta": (1.0, 0.0), "sweep.num_train": (40,)},
     )
