@@ -75,9 +75,9 @@ def _problem(n: int) -> _Problem:
     return _Problem(train, targets - targets.mean(axis=0), test, shift)
 
 
-def _regress(problem: _Problem, **options: str) -> np.ndarray:
+def _regress(problem: _Problem) -> np.ndarray:
     arrays = problem.train, problem.targets, problem.test
-    return kernels.regress(*arrays, ridge=_RIDGE, **options).predictions
+    return kernels.regress(*arrays, ridge=_RIDGE).predictions
 
 
 def _regress_cg(problem: _Problem) -> np.ndarray:
@@ -87,7 +87,6 @@ def _regress_cg(problem: _Problem) -> np.ndarray:
 
 _OURS: dict[str, Callable[[_Problem], np.ndarray]] = {
     "regress": _regress,
-    "regress in float32": functools.partial(_regress, precision="float32"),
     "regress_cg": _regress_cg,
 }
 
