@@ -168,7 +168,6 @@ def _gpjax(module: ModuleType, known: Callable[[], _Problem]) -> dict[str, Calla
 _PACKAGES = {"CoLA": "cola", "GPJax": "gpjax"}
 _PEERS: dict[str, Callable] = {
     "scipy in float64": functools.partial(_scipy, "float64"),
-    "scipy in float32": functools.partial(_scipy, "float32"),
     "CoLA": _cola,
     "GPJax": _gpjax,
 }
