@@ -91,18 +91,17 @@ _OURS: dict[str, Callable[[_Problem], np.ndarray]] = {
 }
 
 
-def _scipy(dtype: str, module: None, known: Callable[[], _Problem]) -> dict[str, Callable]:
+def _scipy(module: None, known: Callable[[], _Problem]) -> dict[str, Callable]:
     """Returns a factorisation as one would write it: in the memory of the only copy."""
     del module
 
     def run() -> np.ndarray:
         problem = known()
-        matrix = np.array(problem.train, dtype=dtype, order="F")
+        matrix = np.array(problem.train, dtype=float, order="F")
         matrix[np.diag_indices_from(matrix)] += problem.shift
         factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        right = problem.targets.astype(dtype)
-        weights = scipy.linalg.cho_solve(factor, right, check_finite=False)
-        return problem.test.astype(dtype) @ weights
+        weights = scipy.linalg.cho_solve(factor, problem.targets, check_finite=False)
+        return problem.test.astype(float) @ weights
 
     return {"cho_factor": run}
 
@@ -167,7 +166,7 @@ def _gpjax(module: ModuleType, known: Callable[[], _Problem]) -> dict[str, Calla
 
 _PACKAGES = {"CoLA": "cola", "GPJax": "gpjax"}
 _PEERS: dict[str, Callable] = {
-    "scipy in float64": functools.partial(_scipy, "float64"),
+    "scipy in float64": _scipy,
     "CoLA": _cola,
     "GPJax": _gpjax,
 }
