@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from benchmarks import learning
+from benchmarks import learning, structured_derivatives
 from benchmarks.measure import Contest
 from lsa_jax import kernels, models
 from lsa_jax._convolution import convolve_directly
@@ -113,6 +113,7 @@ def _finite(width: int, n: int, *, full: bool) -> Iterator[Contest]:
         )
         return partial(jax.jit(lambda params, x: ntk(x, None, params)), params, x)
 
+    structured_derivatives.repair()
     # A contest each, as the methods need different implementations of the network.
     for method, apply in (
         (NtkImplementation.STRUCTURED_DERIVATIVES, _apply_by_operations),

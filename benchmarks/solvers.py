@@ -75,9 +75,9 @@ def _problem(n: int) -> _Problem:
     return _Problem(train, targets - targets.mean(axis=0), test, shift)
 
 
-def _regress(problem: _Problem, **options: str) -> np.ndarray:
+def _regress(problem: _Problem) -> np.ndarray:
     arrays = problem.train, problem.targets, problem.test
-    return kernels.regress(*arrays, ridge=_RIDGE, **options).predictions
+    return kernels.regress(*arrays, ridge=_RIDGE).predictions
 
 
 def _regress_cg(problem: _Problem) -> np.ndarray:
@@ -87,23 +87,21 @@ def _regress_cg(problem: _Problem) -> np.ndarray:
 
 _OURS: dict[str, Callable[[_Problem], np.ndarray]] = {
     "regress": _regress,
-    "regress in float32": functools.partial(_regress, precision="float32"),
     "regress_cg": _regress_cg,
 }
 
 
-def _scipy(dtype: str, module: None, known: Callable[[], _Problem]) -> dict[str, Callable]:
+def _scipy(module: None, known: Callable[[], _Problem]) -> dict[str, Callable]:
     """Returns a factorisation as one would write it: in the memory of the only copy."""
     del module
 
     def run() -> np.ndarray:
         problem = known()
-        matrix = np.array(problem.train, dtype=dtype, order="F")
+        matrix = np.array(problem.train, dtype=float, order="F")
         matrix[np.diag_indices_from(matrix)] += problem.shift
         factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        right = problem.targets.astype(dtype)
-        weights = scipy.linalg.cho_solve(factor, right, check_finite=False)
-        return problem.test.astype(dtype) @ weights
+        weights = scipy.linalg.cho_solve(factor, problem.targets, check_finite=False)
+        return problem.test.astype(float) @ weights
 
     return {"cho_factor": run}
 
@@ -168,8 +166,7 @@ def _gpjax(module: ModuleType, known: Callable[[], _Problem]) -> dict[str, Calla
 
 _PACKAGES = {"CoLA": "cola", "GPJax": "gpjax"}
 _PEERS: dict[str, Callable] = {
-    "scipy in float64": functools.partial(_scipy, "float64"),
-    "scipy in float32": functools.partial(_scipy, "float32"),
+    "scipy in float64": _scipy,
     "CoLA": _cola,
     "GPJax": _gpjax,
 }

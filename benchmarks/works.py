@@ -16,7 +16,6 @@ SOLVER_PEERS = {
     f"{ours}, beside {peer}": (ours, peer)
     for ours, peer in (
         ("regress", "scipy in float64"),
-        ("regress in float32", "scipy in float32"),
         ("regress_cg", "scipy in float64"),
         ("regress_cg", "CoLA"),
         ("regress", "GPJax"),

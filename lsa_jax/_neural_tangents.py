@@ -10,10 +10,7 @@ and removes them again; `_repair` replaces names in its own modules' namespaces.
 unchanged. An empty module stands in for `neural_tangents.experimental`.
 
 Repaired: `stax`, `linearize`, `batch`, `predict`, and `empirical_ntk_fn` with
-`NtkImplementation.JACOBIAN_CONTRACTION`, `NtkImplementation.NTK_VECTOR_PRODUCTS` or
-`NtkImplementation.STRUCTURED_DERIVATIVES`. The last rests on internals of JAX that are gone:
-`_linear_program` and the functions after it do the same by public means, for networks made of
-single operations (no branches or loops, as `lax.cond` or `lax.scan`).
+`NtkImplementation.JACOBIAN_CONTRACTION` or `NtkImplementation.NTK_VECTOR_PRODUCTS`.
 """
 
 import contextlib
@@ -21,7 +18,7 @@ import importlib.util
 import math
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -29,8 +26,6 @@ import jax.extend.core
 import jax.interpreters.ad
 import scipy.linalg
 from jax import numpy as jnp
-from jax.extend import source_info_util
-from jax.extend.core import ClosedJaxpr, Literal
 
 from lsa_jax.errors import InputError
 
@@ -85,7 +80,7 @@ def _names_of_old_jax() -> Iterator[None]:
         del sys.modules[util.__name__]
 
 
-def _replaced(module: types.ModuleType, **members: Any) -> types.SimpleNamespace:
+def replaced(module: types.ModuleType, **members: Any) -> types.SimpleNamespace:
     """Returns a copy of a module's namespace with some members replaced."""
     return types.SimpleNamespace(**{**vars(module), **members})
 
@@ -100,123 +95,19 @@ def _eigvalsh(matrix: Any, eigvals: tuple[int, int]) -> Any:
     return scipy.linalg.eigvalsh(matrix, subset_by_index=eigvals)
 
 
-def _linear_program(function: Callable, *primals: Any) -> tuple[Any, ClosedJaxpr]:
-    """Linearises a function; returns its outputs, and the program from tangents to tangents.
-
-    Equations that no tangent enters are evaluated, and those that no output needs are left out.
-    """
-    with jax.disable_jit():
-        outputs, linear = jax.linearize(function, *primals)
-        program = jax.make_jaxpr(linear)(*primals)
-    jaxpr = program.jaxpr
-    known = dict(zip(jaxpr.constvars, program.consts, strict=True))
-    dependent, kept = set(jaxpr.invars), []
-    for equation in jaxpr.eqns:
-        variables = [atom for atom in equation.invars if not isinstance(atom, Literal)]
-        if dependent.intersection(variables):
-            kept.append(equation)
-            dependent.update(equation.outvars)
-        else:
-            values = [a.val if isinstance(a, Literal) else known[a] for a in equation.invars]
-            result = equation.primitive.bind(*values, **equation.params)
-            results = result if equation.primitive.multiple_results else [result]
-            known.update(zip(equation.outvars, results, strict=True))
-    needed, alive = {a for a in jaxpr.outvars if not isinstance(a, Literal)}, []
-    for equation in reversed(kept):
-        if needed.intersection(equation.outvars):
-            alive.insert(0, equation)
-            needed.update(a for a in equation.invars if not isinstance(a, Literal))
-    constants = {variable: value for variable, value in known.items() if variable in needed}
-    jaxpr = jaxpr.replace(
-        constvars=list(constants), eqns=alive, debug_info=jaxpr.debug_info.with_unknown_names()
-    )
-    return outputs, ClosedJaxpr(jaxpr, list(constants.values()))
-
-
-def _outputs_and_pullback(
-    function: Callable, mode: Any, j_rules: bool, s_rules: bool, forward: bool | None, *primals: Any
-) -> tuple[Any, Callable]:
-    """`empirical._get_primals_out_and_pullback` by public means."""
-    from neural_tangents._src import empirical
-
-    outputs, program = _linear_program(function, *primals)
-    structure = jax.tree.structure(primals)
-
-    def pullback(*cotangents: Any) -> Any:
-        results = empirical._backward_pass(
-            program.jaxpr,
-            mode=mode,
-            consts=program.consts,
-            primals_in=[empirical.UndefinedPrimal(v.aval) for v in program.jaxpr.invars],
-            cotangents_in=tuple(jax.tree.leaves(cotangents)),
-            _j_rules=j_rules,
-            _s_rules=s_rules,
-            _fwd=forward,
-        )
-        return jax.tree.unflatten(structure, results)
-
-    return outputs, pullback
-
-
-def _one_equation(equation: Any, values: Sequence[Any], unknown: Sequence[int]) -> Callable:
-    """Returns an equation as a function of some of its inputs."""
-
-    def run(*given: Any) -> Any:
-        inputs = list(values)
-        for place, value in zip(unknown, given, strict=True):
-            inputs[place] = value
-        return equation.primitive.bind(*inputs, **equation.params)
-
-    return run
-
-
-def _transposed(equation: Any, cotangent: Any, *values: Any) -> Any:
-    """`empirical._eqn_vjp_fn` by public means: cotangents of the inputs that are not known."""
-    undefined, zero = jax.interpreters.ad.UndefinedPrimal, jax.interpreters.ad.Zero
-    if equation is None:
-        return (cotangent,)
-    if isinstance(cotangent, zero):
-        return zero
-    unknown = [i for i, value in enumerate(values) if isinstance(value, undefined)]
-    forms = [jax.ShapeDtypeStruct(values[i].aval.shape, values[i].aval.dtype) for i in unknown]
-    run = _one_equation(equation, values, unknown)
-    results = [None] * len(values)
-    for place, result in zip(unknown, jax.linear_transpose(run, *forms)(cotangent), strict=True):
-        results[place] = result
-    return results
-
-
-def _pushed(equation: Any, place: int, tangent: Any, *values: Any) -> Any:
-    """`empirical._eqn_jvp_fn` by public means: an equation is linear in an unknown input."""
-    if equation is None:
-        return tangent
-    return _one_equation(equation, values, [place])(tangent)
-
-
-def _repair_structured_derivatives(empirical: types.ModuleType) -> None:
-    empirical._get_primals_out_and_pullback = _outputs_and_pullback
-    empirical._eqn_vjp_fn, empirical._eqn_jvp_fn = _transposed, _pushed
-    dynamic = type("DShapedArray", (), {})  # gone, and only compared against
-    empirical.core = _replaced(jax.core, DShapedArray=dynamic, ShapedArray=empirical.ShapedArray)
-    empirical.ad = _replaced(
-        jax.interpreters.ad, source_info_util=source_info_util, config=jax.config
-    )
-
-
 def _repair() -> None:
     """Replaces names in the namespaces of neural-tangents' modules."""
     from neural_tangents._src import empirical
     from neural_tangents._src import predict as prediction
     from neural_tangents._src.stax import linear
 
-    empirical.jnp = _replaced(jnp, size=_size)
-    _repair_structured_derivatives(empirical)
-    prediction.sp = _replaced(scipy, linalg=_replaced(scipy.linalg, eigvalsh=_eigvalsh))
+    empirical.jnp = replaced(jnp, size=_size)
+    prediction.sp = replaced(scipy, linalg=replaced(scipy.linalg, eigvalsh=_eigvalsh))
     # A solver is set up outside whatever is being traced. `eval_context` does not let it see traced
     # kernels any more (UnexpectedTracerError); this public one evaluates known values, and traces
     # the rest.
-    core = _replaced(jax.core, eval_context=jax.ensure_compile_time_eval)
-    prediction.jax = linear.jax = _replaced(jax, core=core)
+    core = replaced(jax.core, eval_context=jax.ensure_compile_time_eval)
+    prediction.jax = linear.jax = replaced(jax, core=core)
 
 
 class Missing:

@@ -277,7 +277,6 @@ CALLS = [
     ("ShardedRows", lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: len(own[0])])),
     ("regress", regress),
     ("regress_cg", regress_cg),
-    ("select_ridge", part(k.select_ridge, jax.random.key(0))),
     ("eigendecompose", lambda gram_train: k.eigendecompose(gram_train).values),
     ("ridge_path", path),
     ("leave_one_out", part(k.leave_one_out, SPECTRUM)),
@@ -483,7 +482,6 @@ def test_a_kind_of_array_gives_the_result_of_float64_or_costs_one_line(place, ro
 
 DROPOUT = models.network([models.Dropout(0.5), models.Dense(3)])
 KEYED = {
-    "select_ridge": lambda key: kernels.select_ridge(key, K, Y, RIDGES),
     "leave_one_out_cg": lambda key: kernels.leave_one_out_cg(K, Y, RIDGES, key=key).errors,
     "monte_carlo_kernel": lambda key: (
         kernels.monte_carlo_kernel(

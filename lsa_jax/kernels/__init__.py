@@ -37,7 +37,6 @@ from lsa_jax.kernels.solve.regression import (
     choose_solver,
     posterior,
     regress,
-    select_ridge,
 )
 from lsa_jax.kernels.solve.spectral import (
     Flow,
@@ -98,6 +97,5 @@ __all__ = [
     "regress_nystrom",
     "ridge_path",
     "ridge_path_cg",
-    "select_ridge",
     "taylor_expand",
 ]

@@ -11,9 +11,9 @@ import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -44,18 +44,14 @@ def partial(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial")
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a whole file: under a temporary name, flushed to the disk, then renamed.
-
-    Raises:
-        StorageError: it cannot be written; an older file stays as it was.
-    """
+def _write(path: Path, size: int, write: Callable[[BinaryIO], Any]) -> None:
+    """Writes a whole file: under a temporary name, flushed to the disk, then renamed."""
     temporary = partial(path)
-    with storing(path, len(content)):
+    with storing(path, size):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(temporary, "wb") as file:
-                file.write(content)
+                write(file)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
@@ -63,6 +59,24 @@ def write_bytes(path: Path, content: bytes) -> None:
             if temporary.exists():
                 temporary.unlink()  # it would take the little room that is left
             raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes a whole file, so that a kill leaves the old one or the new one.
+
+    Raises:
+        StorageError: it cannot be written; an older file stays as it was.
+    """
+    _write(path, len(content), lambda file: file.write(content))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes arrays by name as a whole `.npz` file, as `write_bytes` does.
+
+    Checksums of the arrays are in the file, so that `read_array` notices a flipped bit.
+    """
+    size = sum(array.nbytes for array in arrays.values())
+    _write(path, size, lambda file: np.savez(file, **arrays))
 
 
 def write_text(path: Path, content: str) -> None:

@@ -188,7 +188,7 @@ class Course:
         count, size = len(targets), inputs.shape[1]
         self.columns = self._find_columns()
         self.values = {"measures": np.full((len(marks), len(self.columns), count), np.nan)}
-        if self._with_kernels:  # at the start, and the last; no checkpoint takes an empty array
+        if self._with_kernels:  # at the start, and the last
             self.values["kernels"] = np.zeros((2, count, size, size), np.float32)
         self.seconds: list[float] = []
 

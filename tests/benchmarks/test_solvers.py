@@ -20,10 +20,9 @@ def test_every_work_is_listed(contests):
 
 def test_both_sides_solve_the_same_system(contests):
     run = [contest for contest in contests if isinstance(contest, Contest)]
-    assert len(run) >= 3  # against scipy, and other installed peers
+    assert len(run) >= 2  # against scipy, and other installed peers
     expected = run[0].ours()
     assert expected.shape == (60, 10)
     for contest in run:
-        tolerance = 1e-4 if "float32" in contest.peer else 1e-6
         for way in (contest.ours, *contest.peers.values()):
-            np.testing.assert_allclose(way(), expected, atol=tolerance * np.abs(expected).max())
+            np.testing.assert_allclose(way(), expected, atol=1e-6 * np.abs(expected).max())

@@ -40,7 +40,6 @@ STATED = {
         8 * (N * (N + M) + M * M),
     ),
     "regress": (lambda: kernels.regress(*THREE, ridge=0.1), 8 * N**2),
-    "regress, float32": (lambda: kernels.regress(*THREE, ridge=0.1, precision="float32"), 4 * N**2),
     "regress_cg": (
         lambda: kernels.regress_cg(*THREE, ridge=0.1, rank=7),
         8 * (N * (2 * 7 + 6 * C) + 7**2),
@@ -60,11 +59,6 @@ STATED = {
     "gradient_flow": (
         lambda: kernels.gradient_flow(SPECTRUM, Y, TEST, [1.0, 2.0, 3.0]),
         8 * (M * N + 2 * 3 * (N + M) * C),
-    ),
-    # The part that is not held out, of all rows, and its factor.
-    "select_ridge": (
-        lambda: kernels.select_ridge(KEY, TRAIN, Y, RIDGES, held_out=0.25),
-        8 * 30 * N + 8 * 30**2,
     ),
     "regress_nystrom": (
         lambda: kernels.regress_nystrom(

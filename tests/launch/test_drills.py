@@ -59,7 +59,7 @@ def test_a_limit_of_files_is_one_line_and_costs_nothing_but_time(whole, tmp_path
     kept = getattr(jax.config, name)
     jax.config.update(name, 1e9)
     try:
-        for size in (400, 50_000):
+        for size in (400, 30_000):
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
             with pytest.raises(StorageError, match=r"cannot be written \([\d,]+ bytes\)") as error:
                 sweep(tmp_path)
@@ -74,7 +74,7 @@ def test_a_limit_of_files_is_one_line_and_costs_nothing_but_time(whole, tmp_path
 
 
 def _newest(workdir):
-    return workdir / "groups" / SECOND_GROUP / "network" / "step_00000004"
+    return workdir / "groups" / SECOND_GROUP / "network" / "step_00000004.npz"
 
 
 def _flip(path):
@@ -83,26 +83,20 @@ def _flip(path):
     path.write_bytes(data)
 
 
-def _flip_numbers(step):
-    _flip(max((file for file in step.rglob("*") if file.is_file()), key=lambda f: f.stat().st_size))
-
-
-def _cut_all(step):
-    for file in step.rglob("*"):
-        if file.is_file():
-            os.truncate(file, file.stat().st_size // 2)
+def _cut(path):
+    os.truncate(path, path.stat().st_size // 2)
 
 
 def _damage_both(step):
-    _flip_numbers(step)
-    _flip_numbers(step.with_name("step_00000003"))
+    _flip(step)
+    _flip(step.with_name("step_00000003.npz"))
 
 
 @pytest.mark.parametrize(
     ("damage", "instead"),
     [
-        (_flip_numbers, ["goes on from step 3"]),
-        (_cut_all, ["goes on from step 3"]),
+        (_flip, ["goes on from step 3"]),
+        (_cut, ["goes on from step 3"]),
         (_damage_both, ["goes on from step 3", "starts again"]),
     ],
 )

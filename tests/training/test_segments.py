@@ -1,6 +1,7 @@
 """Segments resume where they were killed, end where nothing is left, and refuse other runs."""
 
 import re
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +11,7 @@ import optax
 import pytest
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
+from lsa_jax.errors import DamageWarning, InputError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.training import LOSSES, Checkpoints, Evaluation, checkpoints, train
@@ -58,20 +59,38 @@ def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
 
 
 def test_a_save_removes_earlier_steps_and_nothing_else(tmp_path):
-    others = [".git", "thesis", "step_1", "step_00000001_of_mine", "old_step_00000001"]
-    for name in (*others, "step_00000001.orbax-checkpoint-tmp", "step_00000002"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "chapter.tex").write_text("mine")
-    (tmp_path / ".DS_Store").write_text("")
+    others = ["thesis.tex", "step_1.npz", "step_00000001_of_mine.npz", "old_step_00000001.npz"]
+    (tmp_path / "step_00000001.npz").mkdir()
+    for name in (*others, ".step_00000003.npz.partial", "step_00000002.npz"):
+        (tmp_path / name).write_text("mine")
     for step in (3, 4, 5):
         checkpoints.save(tmp_path, step, {"w": np.full(2, step)})
-    kept = [".DS_Store", *others, "step_00000004", "step_00000005"]
+    kept = [*others, *(f"step_0000000{step}.npz" for step in (1, 4, 5))]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted(kept)
-    assert all((tmp_path / name / "chapter.tex").exists() for name in others)
     step, tree = checkpoints.restore(tmp_path, {"w": np.zeros(2, int)})
     assert step == 5 and tree["w"].tolist() == [5, 5]
     with pytest.raises(InputError, match=r"int64\[2\].*int64\[3\]"):
         checkpoints.restore(tmp_path, {"w": np.zeros(3, int)})
+
+
+def test_no_flipped_bit_of_a_checkpoint_changes_the_run(tmp_path):
+    half = jnp.array([[0.1, -2.0]], jnp.bfloat16)
+    tree = {"half": half, "none": np.zeros((0, 3)), "number": np.float64(0.1), "on": np.array(True)}
+    checkpoints.save(tmp_path, 1, tree)
+    (path,) = tmp_path.iterdir()
+    whole, noticed = path.read_bytes(), 0
+    for place in range(0, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = checkpoints.restore(tmp_path, tree)
+        noticed += found is None
+        assert (found is None) == any(one.category is DamageWarning for one in said)
+        if found is not None:  # a byte that nothing depends on, such as of the date
+            for name, value in tree.items():
+                assert found[1][name].dtype == value.dtype
+                np.testing.assert_array_equal(found[1][name], value)
+    assert noticed > len(whole) / 5 / 2
 
 
 class Walk(NamedTuple):

@@ -13,12 +13,9 @@ Beaglehole et al. (2023), Mechanism of feature learning in convolutional network
 patches.
 """
 
-import functools
-import hashlib
-import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -28,13 +25,15 @@ from lsa_jax import arrays, backend, processes
 from lsa_jax.checks import integer, number, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
-from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices.gram import gram
+from lsa_jax.kernels.solve.checkpoint import Checkpoint
 from lsa_jax.kernels.solve.regression import regress
-from lsa_jax.reporting import files
 
 # Share of an update's time that the kernel matrix takes, about.
 _GRAM_SHARE = 0.7
+
+# The parts of a machine that a directory belongs to, for messages.
+_SYSTEM = "kernel, examples, points, ridge or power"
 
 
 class FeatureMachine(NamedTuple):
@@ -119,41 +118,41 @@ def recursive_feature_machine(
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[:points])
     settings = float(ridge), float(power), memory_limit
     machine = _Machine(kernel_of_transform, x, y, chosen, *settings)
-    if folder:
-        _claim(folder, machine, size)
-    transforms = [np.eye(size)]
-    for done in range(updates):
+    transforms, keep = _kept(folder, machine, size) if folder else ([np.eye(size)], None)
+    for done in range(len(transforms) - 1, updates):
         report = lambda fraction, done=done: progress((done + fraction) / updates)  # noqa: E731
-        update = functools.partial(_update, machine, transforms[-1], report)
-        transforms.append(_kept(folder, done + 1, update, keep_matrix=keep_matrices))
+        matrix = folder and folder / f"gram_{done + 1}.npy"
+        transforms.append(_update(machine, transforms[-1], report, matrix))
+        if keep is not None:
+            keep(transforms, None if keep_matrices else matrix)
     progress(1.0)
+    transforms = transforms[: updates + 1]
     return FeatureMachine(kernel_of_transform(transforms[-1]), np.stack(transforms))
 
 
 def _kept(
-    folder: Path | None, number_of: int, update: Callable[..., np.ndarray], *, keep_matrix: bool
-) -> np.ndarray:
-    """Returns an update's transform: read where it is kept, or computed and kept there."""
-    if folder is None:
-        return update(None)
-    path, matrix = folder / f"transform_{number_of}.npy", folder / f"gram_{number_of}.npy"
-    # Of several processes the first alone reads and writes, and all take the same turns.
-    group = processes.everyone()
-    remedy = "remove it to have the update computed again"
-    kept = group.from_first(lambda: files.read_array(path, remedy) if path.exists() else None)
-    if kept is not None:
-        return kept
-    transform = update(matrix)
+    folder: Path, machine: _Machine, size: int
+) -> tuple[list[np.ndarray], Callable[[list[np.ndarray], Path | None], None]]:
+    """Returns the transforms that a directory keeps, and `(transforms, used matrix)`, to keep more.
 
-    def keep() -> None:
-        buffer = io.BytesIO()
-        np.save(buffer, transform)
-        files.write_bytes(path, buffer.getvalue())
-        for used in () if keep_matrix else folder.glob(f"{matrix.name}*"):
-            used.unlink()
+    A kernel's values of the first examples identify it on any machine: with the identity, and with
+    another transform. The first of several processes alone reads and writes.
+    """
+    wave = np.cos(np.arange(size))
+    other = (np.eye(size) + 2 * np.outer(wave, wave) / np.sum(wave**2)) / 2
+    both = (machine.kernel_of_transform(transform) for transform in (np.eye(size), other))
+    probe = np.array([gram(kernel, machine.x[:2]) for kernel in both], float)
+    own = machine.x, machine.y, machine.chosen, machine.ridge, machine.power
+    store, group = Checkpoint(folder / "transforms.npz", _SYSTEM, *own), processes.everyone()
+    found = group.from_first(store.read) or {"probe": probe, "transforms": np.eye(size)[None]}
+    store.check(np.allclose(found["probe"], probe, rtol=0, atol=1e-4 * np.abs(probe).max()))
 
-    group.on_first(keep)
-    return transform
+    def keep(transforms: list[np.ndarray], used: Path | None) -> None:
+        store.write({"probe": probe, "transforms": np.stack(transforms)}, now=True)
+        for file in folder.glob(f"{used.name}*") if used else ():
+            file.unlink()
+
+    return list(found["transforms"]), lambda *given: group.on_first(lambda: keep(*given))
 
 
 def _update(
@@ -190,42 +189,3 @@ def _power(matrix: np.ndarray, power: float) -> np.ndarray:
     values = np.maximum(values / values[-1], 0) ** power
     values *= np.sqrt(len(values)) / np.linalg.norm(values)
     return (vectors * values) @ vectors.T
-
-
-def _claim(folder: Path, machine: _Machine, size: int) -> None:
-    """Records in a new directory its machine; raises InputError in another machine's.
-
-    A kernel's values of the first examples identify it on any machine: with the identity, and with
-    another transform.
-    """
-    wave = np.cos(np.arange(size))
-    other = (np.eye(size) + 2 * np.outer(wave, wave) / np.sum(wave**2)) / 2
-    both = (machine.kernel_of_transform(transform) for transform in (np.eye(size), other))
-    probe = np.array([gram(kernel, machine.x[:2]) for kernel in both], float)
-    digests = map(gram_file.digest, (machine.x, machine.y, machine.chosen))
-    examples = hashlib.sha256("".join(digests).encode()).hexdigest()
-    settings = {"points": len(machine.chosen), "ridge": machine.ridge, "power": machine.power}
-    mine = {**settings, "examples": examples}
-    processes.everyone().on_first(lambda: _check_claim(folder, probe, mine))
-
-
-def _check_claim(folder: Path, probe: np.ndarray, mine: dict[str, Any]) -> None:
-    path = folder / "machine.json"
-    if not path.exists():
-        files.write_json(path, mine | {"probe": probe.tolist()})
-        return
-    remedy = f"accepted: an empty directory; remove {folder} to have all of it computed again"
-    found = files.read_object(path, remedy)
-    try:
-        probe_found = np.asarray(found.pop("probe"), float)
-    except (KeyError, ValueError, TypeError):
-        raise InputError(f"{path} is damaged; {remedy}") from None
-    tolerance = 1e-4 * np.abs(probe).max()
-    differs = [name for name in mine if found.get(name) != mine[name]]
-    if probe_found.shape != probe.shape or np.abs(probe_found - probe).max() > tolerance:
-        differs.append("kernel")
-    if differs:
-        raise InputError(
-            f"directory is {str(folder)!r}, of a machine with other {', '.join(differs)}; "
-            "accepted: an empty one, or that of the same call"
-        )

@@ -1,7 +1,6 @@
 """A file that keeps the state of a long solution."""
 
 import hashlib
-import io
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,7 +76,6 @@ class Checkpoint:
         """Keeps a state, if the last one was kept a minute ago."""
         if self._path is None or not (now or time.monotonic() - self._saved > _SAVE_EVERY):
             return
-        content = io.BytesIO()
-        np.savez(content, system=np.array(self._system), **self._settings, **state)
-        files.write_bytes(self._path, content.getvalue())
+        content = {"system": self._system, **self._settings, **state}
+        files.write_arrays(self._path, {name: np.asarray(a) for name, a in content.items()})
         self._saved = time.monotonic()

@@ -114,7 +114,7 @@ def leave_one_out(
     problem.check_targets(n, targets)
     if n < 2:
         raise InputError(f"there is {n} example; accepted: 2 or more, to leave one out")
-    problem.check_memory(n, 8 * n**2, "select_ridge, which holds some examples out")
+    problem.check_memory(n, 8 * n**2, "leave_one_out_cg")
     centred = targets - targets.mean(axis=0, dtype=float)
     others_mean = -centred / (n - 1)  # of the centred targets, whose sum is 0
     right = np.concatenate([centred, np.ones((n, 1))], axis=1)
