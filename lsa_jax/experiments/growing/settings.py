@@ -8,23 +8,14 @@ import math
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.reporting.courses import OF_WEIGHTS
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product_of,
-)
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product_of
 
 _KIND, _SCHEDULE = one_of("encoder", "decoder"), one_of("constant", "cosine")
 _SEED, _INDEX, _BLOCK, _SOURCE = integer(0), integer(0), integer(1), one_of("copy", "random")
 _STRATEGY = one_of("last", "adaptive")
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Growing in depth", text(), "heading of the report"),
+    **heading(__name__, "Growing in depth"),
     "question": Field(
         "operators",
         one_of("operators", "stacking"),

@@ -6,14 +6,14 @@ Sources of the defaults: Karp (thesis, 2024), chapter 2 and appendix A.
 from collections.abc import Callable
 from typing import Any
 
-from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import boolean, integer, number, one_of, optional, tuple_of
 from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.sweep.fields import (
     Config,
     Field,
     Rule,
     Settings,
-    experiment_field,
+    heading,
     measure_fields,
     product,
     product_of,
@@ -29,8 +29,7 @@ _LEARNER = one_of(*LINEAR, *NETWORKS)
 _PERTURBATION = one_of(*PERTURBATIONS)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Algorithmic stability of SGD", text(), "heading of the report"),
+    **heading(__name__, "Algorithmic stability of SGD"),
     "paper": Field(
         None,
         optional(one_of("fig2_1", "figA_1", "1a", "2a", "2b")),

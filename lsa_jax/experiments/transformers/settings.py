@@ -5,9 +5,9 @@ Sources of the defaults: Karp (thesis, 2024), chapter 4.
 
 import scipy.special
 
-from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, optional, tuple_of
 from lsa_jax.reporting.courses import OF_ANY
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields
 
 # Swept fields of each question, besides cases and seeds.
 AXES: dict[str, tuple[str, ...]] = {
@@ -24,8 +24,7 @@ _SEED, _SEQUENCES, _EPSILON = integer(0), integer(1), number(0, above=True)
 _VALUE_SCALE, _RANDOMNESS = number(0, above=True), number(0, 1)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Decision lists", text(), "heading of the report"),
+    **heading(__name__, "Decision lists"),
     "question": Field(
         "value_fixed",
         one_of(*AXES),

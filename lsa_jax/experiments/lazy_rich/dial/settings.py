@@ -1,17 +1,9 @@
 """Settings: a network between lazy and rich, by output scale and width."""
 
-from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, optional, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, RULES, TRAINING
 from lsa_jax.reporting.courses import NAMES
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product,
-)
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product
 
 # The network; its linearisation at the start, trained likewise; its NTK at the start and after
 # training, exactly.
@@ -33,8 +25,7 @@ for _name, _default in (("measures", MEASURES), ("measured_examples", 64)):
     _MEASURED[_name] = _MEASURED[_name]._replace(default=_default)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("From lazy to rich", text(), "heading of the report"),
+    **heading(__name__, "From lazy to rich"),
     "learner": Field("network", one_of(*LEARNERS), "the learner"),
     "output_scale": Field(1.0, _ALPHA, "alpha: trains alpha (f - f_0)"),
     "dial": Field("output_scale", one_of("output_scale", "width"), "the curve of a point"),

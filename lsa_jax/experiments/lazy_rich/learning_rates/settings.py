@@ -1,15 +1,14 @@
 """Settings: the best learning rate on digits, by width and parameterisation."""
 
-from lsa_jax.checks import integer, number, optional, text, tuple_of
+from lsa_jax.checks import integer, number, optional, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, RULES, TRAINING
 from lsa_jax.reporting.courses import NAMES
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
+from lsa_jax.sweep.fields import Field, Settings, heading, measure_fields, product_of
 
 _RATE = number(0, above=True)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("The best learning rate by width", text(), "heading of the report"),
+    **heading(__name__, "The best learning rate by width"),
     "learning_rate": Field(0.1, _RATE, "rate at the start"),
     "output_scale": Field(
         None,

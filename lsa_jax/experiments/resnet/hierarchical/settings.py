@@ -7,15 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product,
-)
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product
 from lsa_jax.sweep.variants import configurations
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
@@ -43,8 +35,7 @@ _SIZE, _ALPHA, _BETA = integer(1), number(0, above=True), number(0)
 _RATES, _DECAYS = (tuple_of(kind, empty=False) for kind in (_RATE, _DECAY))
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Hierarchical targets", text(), "heading of the report"),
+    **heading(__name__, "Hierarchical targets"),
     "question": Field(
         "width",
         one_of("width", "beta", "alpha", "nets", "samples", "epochs"),

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
+from lsa_jax.checks import integer, number, one_of, tuple_of
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, product
 
 
 class Task(NamedTuple):
@@ -62,8 +62,7 @@ _TASK, _LEARNER, _CHANGE = one_of(*TASKS), one_of(*LEARNERS), one_of(*CHANGES)
 _COUNT = integer(1)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Learning curves", text(), "heading of the report"),
+    **heading(__name__, "Learning curves"),
     "task": Field("digits", _TASK, "data and network"),
     "data.dataset": Field(
         "digits", one_of("digits", "mnist", "cifar10"), "source of the task's images"
