@@ -24,6 +24,7 @@ _MEASURED = measure_fields(NAMES)
 for _name, _default in (("measures", MEASURES), ("measured_examples", 64)):
     _MEASURED[_name] = _MEASURED[_name]._replace(default=_default)
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     **heading(__name__, "From lazy to rich"),
     "learner": Field("network", one_of(*LEARNERS), "the learner"),
@@ -35,29 +36,23 @@ FIELDS: dict[str, Field] = {
     "rates.ntk": Field(8.0, number(0, above=True), _RATE),
     "rates.standard": Field(0.1, number(0, above=True), _RATE),
     "rates.mup": Field(0.1, number(0, above=True), _RATE),
-    "ridge": Field(
-        1e-3,
-        optional(number(0)),
-        "kernels: ridge over the mean diagonal; None chooses it by leave-one-out errors",
-    ),
+    "ridge": Field(1e-3, optional(number(0)),
+        "kernels: ridge over the mean diagonal; None chooses it by leave-one-out errors"),
     **_MEASURED,
     "kernel_memory": Field(None, optional(number(1e6)), "bytes that a tile of a kernel may take"),
     # The axes of the sweep.
-    "sweep.output_scale": Field(
-        (0.25, 1.0, 4.0, 16.0, 64.0, 256.0), tuple_of(_ALPHA), "output scales, at width factor 1"
-    ),
-    "sweep.of_scale": Field(
-        ("standard", "ntk"), tuple_of(PARAMETERIZATION), "parameterisations of these curves"
-    ),
+    "sweep.output_scale": Field((0.25, 1.0, 4.0, 16.0, 64.0, 256.0), tuple_of(_ALPHA),
+        "output scales, at width factor 1"),
+    "sweep.of_scale": Field(("standard", "ntk"), tuple_of(PARAMETERIZATION),
+        "parameterisations of these curves"),
     "sweep.learner": Field(LEARNERS[:3], tuple_of(one_of(*LEARNERS)), "learners, by output scale"),
-    "sweep.width_factor": Field(
-        (1, 2, 4, 8), tuple_of(integer(1)), "width factors, at an output scale of 1"
-    ),
-    "sweep.of_width": Field(
-        ("ntk", "standard", "mup"), tuple_of(PARAMETERIZATION), "parameterisations of these curves"
-    ),
+    "sweep.width_factor": Field((1, 2, 4, 8), tuple_of(integer(1)),
+        "width factors, at an output scale of 1"),
+    "sweep.of_width": Field(("ntk", "standard", "mup"), tuple_of(PARAMETERIZATION),
+        "parameterisations of these curves"),
     "sweep.seed": Field((0, 1, 2), tuple_of(integer(0)), "seeds"),
 }
+# fmt: on
 
 
 def sweep(config: Config) -> list[dict[str, object]]:

@@ -56,18 +56,14 @@ def sweep(config: Config) -> list[dict[str, Any]]:
     return hands + product({"part": ("search",), "width": axes.width, "seed": axes.seed})
 
 
+# fmt: off
 RULES = (
-    Rule(
-        "width",
-        lambda c: c.part != "construction" or c.width >= c.small_width,
-        "config.small_width = {c.small_width} or more, as neurons are duplicated",
-    ),
-    Rule(
-        "search.check_epoch",
-        lambda c: c.search.check_epoch < c.epochs,
-        "below config.epochs = {c.epochs}",
-    ),
+    Rule("width", lambda c: c.part != "construction" or c.width >= c.small_width,
+         "config.small_width = {c.small_width} or more, as neurons are duplicated"),
+    Rule("search.check_epoch", lambda c: c.search.check_epoch < c.epochs,
+         "below config.epochs = {c.epochs}"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
 

@@ -75,18 +75,14 @@ def sweep(config: Config) -> list[dict[str, object]]:
     return points
 
 
+# fmt: off
 RULES = (
-    Rule(
-        "num_train",
-        lambda c: LAWS[c.law].task != "digits" or c.num_train <= DIGITS,
-        f"at most {DIGITS} digits",
-    ),
+    Rule("num_train", lambda c: LAWS[c.law].task != "digits" or c.num_train <= DIGITS,
+         f"at most {DIGITS} digits"),
     Rule("depth", lambda c: c.law != "grokking" or c.depth == 2, "2 for the law 'grokking'"),
-    Rule(
-        "model",
-        lambda c: c.model == "mlp" or LAWS[c.law].task == "digits",
-        "'mlp' for the law {c.law!r}",
-    ),
+    Rule("model", lambda c: c.model == "mlp" or LAWS[c.law].task == "digits",
+         "'mlp' for the law {c.law!r}"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)

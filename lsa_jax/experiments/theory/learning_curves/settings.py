@@ -120,12 +120,10 @@ def sweep(config: Config) -> list[dict[str, object]]:
     return points
 
 
+# fmt: off
 RULES = (
-    Rule(
-        "sweep.pool",
-        lambda c: len(c.sweep.pool) == len(_SETS),
-        f"a size for each of {', '.join(_SETS)}",
-    ),
+    Rule("sweep.pool", lambda c: len(c.sweep.pool) == len(_SETS),
+         f"a size for each of {', '.join(_SETS)}"),
     *(
         Rule(
             name,
@@ -134,16 +132,11 @@ RULES = (
         )
         for place, name in enumerate(("pool", "num_others"))
     ),
-    Rule(
-        "num_train",
-        lambda c: c.num_train < c.pool,
-        "below config.pool, which is {c.pool}, as the others are tested on",
-    ),
-    Rule(
-        "change",
-        lambda c: c.change == "none" or c.learner in FIXED,
-        f"'none', or a learner of {FIXED!r}",
-    ),
+    Rule("num_train", lambda c: c.num_train < c.pool,
+         "below config.pool, which is {c.pool}, as the others are tested on"),
+    Rule("change", lambda c: c.change == "none" or c.learner in FIXED,
+         f"'none', or a learner of {FIXED!r}"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
