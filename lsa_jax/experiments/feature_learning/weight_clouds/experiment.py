@@ -221,11 +221,7 @@ def run(
 
 
 def _outcome(
-    config: Config,
-    cloud: Cloud,
-    runs: Evaluations,
-    replica: int,
-    measured: list[dict[str, float]],
+    config: Config, cloud: Cloud, runs: Evaluations, replica: int, measured: list[dict[str, float]]
 ) -> Outcome:
     """Returns the outcome of a run from its weights and results at each picture."""
     places = [runs.steps.index(step) for step in config.pictures]

@@ -62,12 +62,7 @@ def solve(
 
 
 def _solve_learned(
-    point: Point,
-    kernel: Callable,
-    train: Dataset,
-    test: Dataset,
-    scratch: Path,
-    progress: Progress,
+    point: Point, kernel: Callable, train: Dataset, test: Dataset, scratch: Path, progress: Progress
 ) -> Outcome:
     """Lets a kernel learn, and fits its regression after the last update or after each."""
     config, settings = point.config, point.config[point.config.learner]

@@ -20,13 +20,7 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
 )
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting.courses import is_measure
-from lsa_jax.reporting.curves import (
-    PALETTE,
-    draw_mean,
-    legend_below,
-    mark_logarithmic,
-    subplots,
-)
+from lsa_jax.reporting.curves import PALETTE, draw_mean, legend_below, mark_logarithmic, subplots
 from lsa_jax.reporting.grades import answers, grade
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
