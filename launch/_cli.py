@@ -5,6 +5,7 @@ exits with status 2.
 """
 
 import codecs
+import importlib.util
 import io
 import math
 import os
@@ -135,11 +136,22 @@ def _parse(argv: list[str]) -> list[str]:
     return remaining
 
 
+def required(flag: flags.FlagHolder[Any], accepted: str) -> Any:
+    """Returns the value of a flag; raises where it was not given."""
+    if not flag.value:
+        raise InputError(f"--{flag.name} is missing; accepted: {accepted}")
+    return flag.value
+
+
+def require_library(name: str, user: str, command: str) -> None:
+    """Raises where a library is not installed, which the command installs; imports none."""
+    if importlib.util.find_spec(name) is None:
+        raise InputError(f"{user} needs {name}, which is not installed; accepted: {command}")
+
+
 def config_name() -> str:
     """Returns --config, or raises where it was not given; of several the last counts."""
-    if not CONFIG.value:
-        raise InputError("--config is missing; accepted: --config=configs/quickstart.py")
-    return CONFIG.value[-1]
+    return required(CONFIG, "--config=configs/quickstart.py")[-1]
 
 
 def configured(named: str | None = None) -> list[str]:
@@ -208,9 +220,7 @@ def end_with_reader() -> None:
 
 def workdir() -> Path:
     """Returns --workdir, or raises where it was not given."""
-    if not WORKDIR.value:
-        raise InputError("--workdir is missing; accepted: --workdir=DIR")
-    return Path(WORKDIR.value)
+    return Path(required(WORKDIR, "--workdir=DIR"))
 
 
 def data_dir() -> Path | None:

@@ -48,8 +48,7 @@ def main() -> int:
         for suite in [_SUITE.value] if _SUITE.value else _SUITES:
             print(*(f"--suite={suite} --only={work!r}" for work in WORKS[suite]), sep="\n")
         return 0
-    if _SUITE.value is None:
-        raise InputError(f"--suite is missing; accepted: one of {', '.join(_SUITES)}")
+    _cli.required(_SUITE, f"one of {', '.join(_SUITES)}")
     if _ONLY.value is not None and not any(_ONLY.value in work for work in WORKS[_SUITE.value]):
         raise InputError(
             f"--only is {_ONLY.value!r}, which is part of no work's name; accepted with "

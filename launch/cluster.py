@@ -17,7 +17,6 @@ one folder share its groups. Needs distributed: pip install 'lsa_jax[dask]'.
 """
 
 import contextlib
-import importlib.util
 import logging
 import os
 import time
@@ -58,10 +57,7 @@ def _check() -> list[str]:
     """Returns this machine's GPUs, as CUDA_VISIBLE_DEVICES has them; raises for wrong flags."""
     if not _DRY_RUN.value and (_SCHEDULER.value is None) == (_LOCAL.value is None):
         raise InputError("--local and --scheduler: accepted: one, as --local=4, not both")
-    if importlib.util.find_spec("distributed") is None:
-        raise InputError(
-            "launch.cluster needs distributed; pip install 'lsa_jax[dask]' installs it"
-        )
+    _cli.require_library("distributed", "launch.cluster", "pip install 'lsa_jax[dask]'")
     found = [str(number) for number, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]
     gpus = (os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(found)).split(",") if found else []
     if gpus and (_LOCAL.value or 0) > len(gpus):

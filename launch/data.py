@@ -13,7 +13,6 @@ from pathlib import Path
 from absl import flags
 
 from launch import _cli
-from lsa_jax.errors import InputError
 
 _cli.declare("data_dir")
 
@@ -29,9 +28,7 @@ _CHECKSUM = {
 
 def main() -> None:
     """Fetches, reads and describes the data set."""
-    name = _DATASET.value
-    if name is None:
-        raise InputError(f"--dataset is missing; accepted: one of {', '.join(_NAMES)}")
+    name = _cli.required(_DATASET, f"one of {', '.join(_NAMES)}")
 
     # Only now: these imports take seconds, and mistakes should not.
     from lsa_jax.data import downloads, images

@@ -52,8 +52,7 @@ _WITHOUT_DEVICES = {
 
 def main() -> int:
     """Compiles, prints a table, and returns the exit status."""
-    if not _TOPOLOGY.value:
-        raise InputError("--topology is missing; accepted: --topology=v5e:2x2")
+    topology = _cli.required(_TOPOLOGY, "--topology=v5e:2x2")
     file = user_files.output_file("json", _JSON.value)
     config, points = _cli.configured_points(sweep=True)
     data_dir = _cli.data_dir()
@@ -62,7 +61,7 @@ def main() -> int:
     os.environ.update(_WITHOUT_DEVICES | os.environ | {"JAX_PLATFORMS": "cpu"})
     from lsa_jax.preflight import machines
 
-    machine = machines.parse(_TOPOLOGY.value)
+    machine = machines.parse(topology)
     machines.check_compiler(machine)
     simulated = f"--xla_force_host_platform_device_count={machine.count}"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {simulated}".strip()

@@ -85,10 +85,8 @@ def _publish(folders: list[str | Path]) -> None:
 
 def _check_flags() -> None:
     """Raises unless there is something to run or to publish, and a place for it."""
-    if not _PAPER.value and not _GALLERY.value:
-        raise InputError(
-            f"--paper is missing; accepted: one of {', '.join(papers.PAPERS)}, or --gallery=DIR"
-        )
+    if not _GALLERY.value:
+        _cli.required(_PAPER, f"one of {', '.join(papers.PAPERS)}, or --gallery=DIR")
     of_paper = ("workdir", "only", "scale", "data_dir", "dry_run")
     for whole, parts in ((_GALLERY, ("reports",)), (_PAPER, of_paper)):
         for name in parts:

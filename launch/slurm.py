@@ -25,7 +25,6 @@ over ends as failed with one line in its log, and the same command resumes it.
 """
 
 import contextlib
-import importlib.util
 import io
 import math
 import os
@@ -87,8 +86,7 @@ def _check() -> None:
         raise InputError(f"--mem_gb is {_MEM_GB.value:g}; accepted: a number above 0")
     if "%" in str(workdir := _cli.workdir().absolute()):  # sbatch replaces %j and so on in it
         raise InputError(f"--workdir is {str(workdir)!r}; accepted: a path without %, for the logs")
-    if importlib.util.find_spec("submitit") is None:
-        raise InputError("launch.slurm needs submitit; pip install 'lsa_jax[slurm]' installs it")
+    _cli.require_library("submitit", "launch.slurm", "pip install 'lsa_jax[slurm]'")
     absent = [name for name in _PROGRAMS if shutil.which(name) is None]
     if absent and not _DRY_RUN.value:
         raise InputError(

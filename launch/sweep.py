@@ -28,7 +28,6 @@ done; both can also be given to the command of a sweep that is finished.
 """
 
 import contextlib
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,14 +89,11 @@ def _refuse_ignored() -> None:
 
 
 def _check_logs() -> None:
-    """Raises InputError where a library that a flag needs is missing; imports none."""
-    needed = [
-        (_TENSORBOARD.value, "--tensorboard", "tensorboardX", "pip install 'lsa_jax[logs]'"),
-        (_WANDB.value, f"--wandb={_WANDB.value}", "wandb", "pip install wandb"),
-    ]
-    for given, flag, library, command in needed:
-        if given and importlib.util.find_spec(library) is None:
-            raise InputError(f"{flag} needs {library}, which is not installed; accepted: {command}")
+    """Raises InputError where a library that a flag needs is missing."""
+    if _TENSORBOARD.value:
+        _cli.require_library("tensorboardX", "--tensorboard", "pip install 'lsa_jax[logs]'")
+    if _WANDB.value:
+        _cli.require_library("wandb", f"--wandb={_WANDB.value}", "pip install wandb")
     if _WANDB.value == "":
         raise InputError("--wandb is empty; accepted: the name of a project")
 

@@ -25,9 +25,7 @@ def main() -> None:
     """Reads WordNet, walks down from the root, and writes one id a line."""
     if not _DATA_NOUN.value or not Path(_DATA_NOUN.value).is_file():
         raise InputError(f"--data_noun is {_DATA_NOUN.value!r}; accepted: WordNet's data.noun")
-    output = user_files.output_file("output", _OUTPUT.value)
-    if output is None:
-        raise InputError("--output is missing; accepted: a file to write")
+    output = user_files.output_file("output", _cli.required(_OUTPUT, "a file to write"))
 
     # Only now: this imports jax, and mistakes should not cost seconds.
     from lsa_jax.data import synsets

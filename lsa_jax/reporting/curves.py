@@ -16,6 +16,14 @@ from lsa_jax.reporting.report import Report
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 
 
+def shades(count: int, last: float = 0.9) -> list[str]:
+    """Returns so many colours of an ordered setting, from dark to light (1 is yellow)."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [*map(to_hex, colormaps["viridis"](np.linspace(0, last, count)))]
+
+
 def tidy(*axes: Any) -> None:
     """Gives axes of matplotlib a light grid and no frame above and to the right."""
     for axis in axes:
@@ -84,12 +92,7 @@ def draw_series(
     as the run; None draws the mean as `draw_mean` does. The style is that of all lines.
     """
     groups = table.groupby(by, sort=False)
-    colors = PALETTE
-    if groups.ngroups > len(PALETTE):
-        from matplotlib import colormaps
-        from matplotlib.colors import to_hex
-
-        colors = [*map(to_hex, colormaps["viridis"](np.linspace(0, 1, groups.ngroups)))]
+    colors = PALETTE if groups.ngroups <= len(PALETTE) else shades(groups.ngroups, 1.0)
     for (name, own), color in zip(groups, colors, strict=False):
         look = {"color": color, "label": str(name)} | style
         if each is None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import ml_collections
 import numpy as np
 
 from lsa_jax.arrays import digest
@@ -12,7 +11,7 @@ from lsa_jax.reporting.courses import EXAMPLES, SHARE, counter, is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.sweep.fields import import_part
+from lsa_jax.sweep.fields import Config, import_part
 from lsa_jax.sweep.points import Point, group_points
 
 # Called with the fraction of a group that is done.
@@ -129,14 +128,14 @@ class Experiment(NamedTuple):
     """
 
     run: Callable[[list[Point], Any, Path, Progress], list[Outcome]]
-    report: Callable[[ml_collections.ConfigDict, Runs, Path], Report]
+    report: Callable[[Config, Runs, Path], Report]
     load: Callable[[list[Point], Path | None], Any] = no_data
-    varying: Collection[str] | Callable[[ml_collections.ConfigDict], Collection[str]] = ()
-    columns: Callable[[ml_collections.ConfigDict], dict[str, Any]] = lambda config: {}
+    varying: Collection[str] | Callable[[Config], Collection[str]] = ()
+    columns: Callable[[Config], dict[str, Any]] = lambda config: {}
     arrange: Callable[[list[Point]], list[Point]] = lambda group: group
     in_parts: bool = False
-    on_host: Callable[[ml_collections.ConfigDict], bool] = lambda config: False
-    fresh: Callable[[ml_collections.ConfigDict], bool] = lambda config: False
+    on_host: Callable[[Config], bool] = lambda config: False
+    fresh: Callable[[Config], bool] = lambda config: False
     report_version: int = 1
 
     def groups(self, points: list[Point]) -> list[list[Point]]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import ml_collections
 
-from lsa_jax.checks import Kind, integer, is_number, one_of, optional, tuple_of
+from lsa_jax.checks import Kind, integer, is_number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.courses import OF_NETWORKS, OF_WEIGHTS
 
@@ -33,10 +33,13 @@ class Field(NamedTuple):
     doc: str
 
 
-def experiment_field(module: str) -> Field:
-    """Returns the field that names an experiment by its folder, from its settings' `__name__`."""
+def heading(module: str, title: str) -> dict[str, Field]:
+    """Returns the fields `experiment`, its folder by its settings' `__name__`, and `title`."""
     name = module.removeprefix("lsa_jax.experiments.").removesuffix(".settings").replace(".", "/")
-    return Field(name, one_of(name), "what runs")
+    return {
+        "experiment": Field(name, one_of(name), "what runs"),
+        "title": Field(title, text(), "heading of the report"),
+    }
 
 
 def measure_fields(names: Iterable[str] = OF_NETWORKS, why: str = "") -> dict[str, Field]:

@@ -8,28 +8,17 @@ import math
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.reporting.courses import OF_WEIGHTS
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product_of,
-)
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product_of
 
 _KIND, _SCHEDULE = one_of("encoder", "decoder"), one_of("constant", "cosine")
 _SEED, _INDEX, _BLOCK, _SOURCE = integer(0), integer(0), integer(1), one_of("copy", "random")
 _STRATEGY = one_of("last", "adaptive")
 
+# fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Growing in depth", text(), "heading of the report"),
-    "question": Field(
-        "operators",
-        one_of("operators", "stacking"),
-        "all ways to grow once; or growing in stages, by the last block or by the best way",
-    ),
+    **heading(__name__, "Growing in depth"),
+    "question": Field("operators", one_of("operators", "stacking"),
+        "all ways to grow once; or growing in stages, by the last block or by the best way"),
     "seed": Field(0, _SEED, "draws the network, the order of the text and the masked tokens"),
     # The text.
     "data.sources": Field(("text",), tuple_of(text()), "files or folders, or hf:PATH[:NAME]"),
@@ -46,11 +35,8 @@ FIELDS: dict[str, Field] = {
     "model.hidden": Field(256, integer(1), "width inside the feed-forward part"),
     "model.init_std": Field(0.02, number(0), "standard deviation of weights at initialisation"),
     "model.dtype": Field("float32", one_of("float32", "bfloat16"), "type of layers' values"),
-    "model.remat": Field(
-        None,
-        optional(boolean()),
-        "compute layers and logits twice to save memory; None means on accelerators that need it",
-    ),
+    "model.remat": Field(None, optional(boolean()),
+        "compute layers and logits twice to save memory; None means on accelerators that need it"),
     # Training; steps count from the first of the shallow network.
     "optimizer.name": Field("adamw", one_of("adamw", "adafactor"), "which rule"),
     "optimizer.learning_rate": Field(1e-4, number(0, above=True), "after the warm-up"),
@@ -78,9 +64,8 @@ FIELDS: dict[str, Field] = {
     "lag_steps": Field(200, integer(0), "k of LAG@k"),
     "lag_window": Field(1, integer(1), "steps up to k whose mean decides"),
     # Tasks of grown decoders.
-    "downstream.tasks": Field(
-        (), tuple_of(text()), "NAME of NAME.jsonl (NAME:word: first words), or last_word"
-    ),
+    "downstream.tasks": Field((), tuple_of(text()),
+        "NAME of NAME.jsonl (NAME:word: first words), or last_word"),
     "downstream.examples": Field(1000, integer(1), "items of a task at most"),
     "downstream.answer_tokens": Field(16, integer(1), "of a completion"),
     # Growing in stages.
@@ -88,9 +73,8 @@ FIELDS: dict[str, Field] = {
     "stage_steps": Field((100, 100), tuple_of(integer(1)), "of each stage, the first one too"),
     "index_strides": Field((1,), tuple_of(integer(1)), "of each later stage's indices"),
     # Devices.
-    "layout": Field(
-        "replicas", one_of("replicas", "batch"), "operators side by side, or one on all devices"
-    ),
+    "layout": Field("replicas", one_of("replicas", "batch"),
+        "operators side by side, or one on all devices"),
     "max_replicas": Field(None, optional(integer(1)), "operators side by side; None means all"),
     "checkpoint_every": Field(100, integer(1), "steps between checkpoints"),
     **measure_fields(OF_WEIGHTS, "kernels would take a derivative for each word of the vocabulary"),
@@ -103,6 +87,7 @@ FIELDS: dict[str, Field] = {
     "sweep.source": Field(("copy", "random"), tuple_of(_SOURCE), "operators' sources"),
     "sweep.strategy": Field(("last", "adaptive"), tuple_of(_STRATEGY), "strategies"),
 }
+# fmt: on
 
 # Swept settings of each question, by field of the point; the axes have the last part's name.
 AXES: dict[str, tuple[str, ...]] = {
@@ -131,27 +116,17 @@ def _where(question: str, *rules: Rule) -> list[Rule]:
     ]
 
 
+# fmt: off
 RULES = (
-    Rule(
-        "model.heads",
-        lambda c: not c.model.width % c.model.heads and not (c.model.width // c.model.heads) % 2,
-        "with an even quotient of width {c.model.width}",
-    ),
-    Rule(
-        "data.validation_windows",
-        lambda c: not c.data.validation_windows % c.batch_size,
-        "multiples of the batch size {c.batch_size}",
-    ),
-    Rule(
-        "data.shares",
-        lambda c: len(c.data.shares) in (0, len(c.data.sources)),
-        "none, or one for each of {c.data.sources}",
-    ),
-    Rule(
-        "data.shares",
-        lambda c: not c.data.shares or math.isclose(sum(c.data.shares), 1.0),
-        "shares that add up to 1",
-    ),
+    Rule("model.heads",
+         lambda c: not c.model.width % c.model.heads and not (c.model.width // c.model.heads) % 2,
+         "with an even quotient of width {c.model.width}"),
+    Rule("data.validation_windows", lambda c: not c.data.validation_windows % c.batch_size,
+         "multiples of the batch size {c.batch_size}"),
+    Rule("data.shares", lambda c: len(c.data.shares) in (0, len(c.data.sources)),
+         "none, or one for each of {c.data.sources}"),
+    Rule("data.shares", lambda c: not c.data.shares or math.isclose(sum(c.data.shares), 1.0),
+         "shares that add up to 1"),
     *_where(
         "stacking",
         Rule("stage_steps", lambda c: len(c.stage_steps) >= 2, "two stages or more"),
@@ -187,21 +162,15 @@ RULES = (
             "at most the {c.grow_steps} steps of growing",
         ),
     ),
-    Rule(
-        "optimizer.warmup_steps",
-        lambda c: c.optimizer.warmup_steps < total_steps(c),
-        "fewer than all steps",
-    ),
-    Rule(
-        "downstream.tasks",
-        lambda c: not c.downstream.tasks or (c.model.kind, c.question) == ("decoder", "operators"),
-        "(), or a decoder that is grown once",
-    ),
-    Rule(
-        "downstream.answer_tokens",
-        lambda c: not c.downstream.tasks or c.downstream.answer_tokens <= c.data.length - 2,
-        "at most data.length - 2, of data.length {c.data.length}",
-    ),
+    Rule("optimizer.warmup_steps", lambda c: c.optimizer.warmup_steps < total_steps(c),
+         "fewer than all steps"),
+    Rule("downstream.tasks",
+         lambda c: not c.downstream.tasks or (c.model.kind, c.question) == ("decoder", "operators"),
+         "(), or a decoder that is grown once"),
+    Rule("downstream.answer_tokens",
+         lambda c: not c.downstream.tasks or c.downstream.answer_tokens <= c.data.length - 2,
+         "at most data.length - 2, of data.length {c.data.length}"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)

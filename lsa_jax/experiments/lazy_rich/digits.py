@@ -18,9 +18,7 @@ from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, S
 from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Outcome, Progress, with_last_measures, with_test
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Outcome, Point, Progress, with_last_measures, with_test
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.programs import init_key, split
 

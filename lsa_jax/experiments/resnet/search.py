@@ -24,8 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout, replicas_at_once
-from lsa_jax.sweep.experiment import Progress
-from lsa_jax.sweep.fields import Config
+from lsa_jax.sweep.experiment import Config, Progress
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.losses import squared_error
 from lsa_jax.training.programs import (

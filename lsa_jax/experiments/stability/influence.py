@@ -23,8 +23,7 @@ from scipy.special import expit
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.stability.samples import Data, ExamplePool, draw_pair, unpacked_scale
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Outcome
-from lsa_jax.sweep.fields import Config
+from lsa_jax.sweep.experiment import Config, Outcome
 
 # Length of the gradient at which an optimum counts as reached, and the most steps to it.
 _TOLERANCE, _MAX_STEPS = 1e-10, 200

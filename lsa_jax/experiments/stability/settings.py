@@ -6,14 +6,14 @@ Sources of the defaults: Karp (thesis, 2024), chapter 2 and appendix A.
 from collections.abc import Callable
 from typing import Any
 
-from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import boolean, integer, number, one_of, optional, tuple_of
 from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.sweep.fields import (
     Config,
     Field,
     Rule,
     Settings,
-    experiment_field,
+    heading,
     measure_fields,
     product,
     product_of,
@@ -28,19 +28,13 @@ _SEED, _SIZE, _STEP = integer(0), integer(2), integer(1)
 _LEARNER = one_of(*LINEAR, *NETWORKS)
 _PERTURBATION = one_of(*PERTURBATIONS)
 
+# fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Algorithmic stability of SGD", text(), "heading of the report"),
-    "paper": Field(
-        None,
-        optional(one_of("fig2_1", "figA_1", "1a", "2a", "2b")),
-        "compared with the thesis: figure 2.1 or A.1, or a configuration of table 2.1",
-    ),
-    "question": Field(
-        "pairs",
-        one_of("pairs", "influence"),
-        "train on S and S'; or predict retraining without an example by influence functions",
-    ),
+    **heading(__name__, "Algorithmic stability of SGD"),
+    "paper": Field(None, optional(one_of("fig2_1", "figA_1", "1a", "2a", "2b")),
+        "compared with the thesis: figure 2.1 or A.1, or a configuration of table 2.1"),
+    "question": Field("pairs", one_of("pairs", "influence"),
+        "train on S and S'; or predict retraining without an example by influence functions"),
     "seed": Field(0, _SEED, "draws the start, the order and the samples"),
     "m": Field(800, _SIZE, "examples of S"),
     "pair": Field(0, integer(0), "which pair (S, S') of its size"),
@@ -48,17 +42,15 @@ FIELDS: dict[str, Field] = {
     "perturbation": Field("swap", _PERTURBATION, "S' has a test example in place of one, or none"),
     # Data: pixels over 255.
     "data.dataset": Field("mnist", one_of("mnist", "cifar10", "svhn", "digits"), "images"),
-    "data.size": Field(
-        None, optional(integer(1)), "side that images are resized to; None leaves them as they are"
-    ),
+    "data.size": Field(None, optional(integer(1)),
+        "side that images are resized to; None leaves them as they are"),
     "data.num_test": Field(None, optional(integer(1)), "random test examples; None takes all"),
     "data.test_seed": Field(0, _SEED, "draws the test examples"),
     # Networks.
     "model.depth": Field(20, integer(8), "6n + 2 layers"),
     "model.channels": Field(16, integer(1), "of the first group; then twice and four times these"),
-    "model.statistics_batches": Field(
-        10, integer(1), "batches of S whose mean statistics batch normalisation evaluates with"
-    ),
+    "model.statistics_batches": Field(10, integer(1),
+        "batches of S whose mean statistics batch normalisation evaluates with"),
     # SGD.
     "training.batch_size": Field(128, integer(1), "examples an update"),
     "training.learning_rate": Field(0.1, number(0, above=True), "at the start"),
@@ -77,17 +69,13 @@ FIELDS: dict[str, Field] = {
     ),
     # Linear mode connectivity, at the stop `report_step`.
     "connectivity.sizes": Field((), tuple_of(_SIZE), "sizes m at which paths are measured"),
-    "connectivity.pairs": Field(
-        10, integer(1), "pairs of a size whose path is measured: the first"
-    ),
+    "connectivity.pairs": Field(10, integer(1),
+        "pairs of a size whose path is measured: the first"),
     "connectivity.num_alphas": Field(76, integer(2), "equally spaced alphas in [-1, 2]"),
     "connectivity.num_train": Field(None, optional(_STEP), "examples of S; None takes all"),
     "connectivity.num_test": Field(None, optional(_STEP), "test examples; None takes all"),
-    "connectivity.statistics": Field(
-        "interpolated",
-        one_of("interpolated", "recomputed"),
-        "batch statistics on the path: between those of the ends, or of S at every alpha",
-    ),
+    "connectivity.statistics": Field("interpolated", one_of("interpolated", "recomputed"),
+        "batch statistics on the path: between those of the ends, or of S at every alpha"),
     # Influence functions, for the logistic model with a ridge.
     "influence.ridge": Field(1e-3, number(0, above=True), "lambda of lambda/2 |w|^2"),
     "influence.removed": Field(40, integer(2), "examples that are left out, one at a time"),
@@ -96,9 +84,8 @@ FIELDS: dict[str, Field] = {
     "fit.plain_axes": Field(False, boolean(), "draw panels with plain axes too, as figure A.1"),
     # Karp (thesis, 2024), appendix A.1: from 15,000 on the loss gap falls at one rate; over a wider
     # range, figure A.1 "reveals different regions of decrease".
-    "fit.region_start": Field(
-        15_000, _SIZE, "size from which the loss gap has one rate: figure A.1"
-    ),
+    "fit.region_start": Field(15_000, _SIZE,
+        "size from which the loss gap has one rate: figure A.1"),
     # The axes of the sweep.
     "sweep.learner": Field(("logistic",), tuple_of(_LEARNER), "learners"),
     "sweep.perturbation": Field(("swap",), tuple_of(_PERTURBATION), "kinds of S'"),
@@ -106,6 +93,7 @@ FIELDS: dict[str, Field] = {
     "sweep.m": Field((800, 1600, 3200, 6400, 12_800), tuple_of(_SIZE), "sizes of S"),
     "sweep.num_pairs": Field(90, integer(1), "pairs of every size"),
 }
+# fmt: on
 
 
 def report_step(config: Config) -> int:
@@ -121,33 +109,21 @@ def sweep(config: Config) -> list[dict[str, object]]:
     return product({n: config.sweep[n] for n in axes} | {"pair": range(config.sweep.num_pairs)})
 
 
+# fmt: off
 RULES = (
     Rule("stops", lambda c: c.stops and [*c.stops] == sorted(set(c.stops)), "one or more, rising"),
     Rule("report_step", lambda c: report_step(c) in c.stops, "one of {c.stops}"),
-    Rule(
-        "learner",
-        lambda c: c.question != "influence" or c.learner == "logistic",
-        "'logistic' for influence functions",
-    ),
-    Rule(
-        "influence.removed",
-        lambda c: c.question != "influence" or c.influence.removed <= c.m,
-        "at most m, {c.m}",
-    ),
+    Rule("learner", lambda c: c.question != "influence" or c.learner == "logistic",
+         "'logistic' for influence functions"),
+    Rule("influence.removed", lambda c: c.question != "influence" or c.influence.removed <= c.m,
+         "at most m, {c.m}"),
     # The fall between two models needs both of them on the path, and a place between.
-    Rule(
-        "connectivity.num_alphas",
-        lambda c: (
-            not len(c.connectivity.sizes)
-            or (c.connectivity.num_alphas >= 7 and c.connectivity.num_alphas % 3 == 1)
-        ),
-        "3n + 1 and at least 7, which has places at both models and between them",
-    ),
-    Rule(
-        "measures",
-        lambda c: not c.measures or c.learner not in LINEAR,
-        "() for linear models, which learn no features",
-    ),
+    Rule("connectivity.num_alphas",
+         lambda c: not len(c.connectivity.sizes) or (c.connectivity.num_alphas >= 7
+         and c.connectivity.num_alphas % 3 == 1),
+         "3n + 1 and at least 7, which has places at both models and between them"),
+    Rule("measures", lambda c: not c.measures or c.learner not in LINEAR,
+         "() for linear models, which learn no features"),
     *(
         Rule(
             f"training.{name}",
@@ -156,17 +132,14 @@ RULES = (
         )
         for name, plain in {"momentum": 0.0, "decay_steps": (), "weight_decay": 0.0}.items()
     ),
-    Rule(
-        "model.depth", lambda c: c.learner in LINEAR or c.model.depth % 6 == 2, "6n + 2, such as 20"
-    ),
+    Rule("model.depth", lambda c: c.learner in LINEAR or c.model.depth % 6 == 2,
+         "6n + 2, such as 20"),
     # Weight 0 takes an example out of the loss, but not out of the statistics of its batch.
-    Rule(
-        "perturbation",
-        lambda c: c.learner != "resnet" or c.perturbation != "removal",
-        "'swap' for the learner 'resnet', whose batch normalisation would still see an example "
-        "that is removed",
-    ),
+    Rule("perturbation", lambda c: c.learner != "resnet" or c.perturbation != "removal",
+         "'swap' for the learner 'resnet', whose batch normalisation would still see an example "
+         "that is removed"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
 

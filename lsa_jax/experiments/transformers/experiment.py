@@ -25,9 +25,7 @@ from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import table_of_means
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 
 
 def _columns(config: Config) -> dict[str, Any]:

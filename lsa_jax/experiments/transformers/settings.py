@@ -5,9 +5,9 @@ Sources of the defaults: Karp (thesis, 2024), chapter 4.
 
 import scipy.special
 
-from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, optional, tuple_of
 from lsa_jax.reporting.courses import OF_ANY
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields
 
 # Swept fields of each question, besides cases and seeds.
 AXES: dict[str, tuple[str, ...]] = {
@@ -24,8 +24,7 @@ _SEED, _SEQUENCES, _EPSILON = integer(0), integer(1), number(0, above=True)
 _VALUE_SCALE, _RANDOMNESS = number(0, above=True), number(0, 1)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Decision lists", text(), "heading of the report"),
+    **heading(__name__, "Decision lists"),
     "question": Field(
         "value_fixed",
         one_of(*AXES),
@@ -85,16 +84,13 @@ def sweep(config: Config) -> list[dict[str, object]]:
     return points
 
 
+# fmt: off
 RULES = (
-    Rule(
-        "sweep.cases", lambda c: all(len(case) == 3 for case in c.sweep.cases), "triples (L, n, M)"
-    ),
-    Rule(
-        "measures",
-        lambda c: not c.measures or c.question in ("value_step", "value_random"),
-        "() for the question {c.question!r}, whose descent starts again wherever its rate turns "
-        "out to be too large; other questions are 'value_step' and 'value_random'",
-    ),
+    Rule("sweep.cases", lambda c: all(len(case) == 3 for case in c.sweep.cases),
+         "triples (L, n, M)"),
+    Rule("measures", lambda c: not c.measures or c.question in ("value_step", "value_random"),
+         "() for the question {c.question!r}, whose descent starts again wherever its rate turns "
+         "out to be too large; other questions are 'value_step' and 'value_random'"),
     *(
         Rule(n, lambda c, n=n: c[n] < c.vocabulary_size, "below L = {c.vocabulary_size}")
         for n in ("sequence_length", "list_length")
@@ -109,14 +105,11 @@ RULES = (
         "one with which the {c.list_length} members of a list differ modulo L = "
         "{c.vocabulary_size}",
     ),
-    Rule(
-        "sequence_length",
-        lambda c: (
-            c.question == "value_step"
-            or scipy.special.comb(c.vocabulary_size, c.sequence_length) <= MAX_SETS
-        ),
-        f"lengths with at most {MAX_SETS} sets of L = {{c.vocabulary_size}} tokens",
-    ),
+    Rule("sequence_length",
+         lambda c: c.question == "value_step"
+         or scipy.special.comb(c.vocabulary_size, c.sequence_length) <= MAX_SETS,
+         f"lengths with at most {MAX_SETS} sets of L = {{c.vocabulary_size}} tokens"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)

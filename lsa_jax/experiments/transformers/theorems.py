@@ -21,8 +21,7 @@ from lsa_jax.experiments.transformers.one_layer import (
     mean_loss_at_permutation,
     strictly_correct,
 )
-from lsa_jax.sweep.experiment import Outcome
-from lsa_jax.sweep.fields import Config
+from lsa_jax.sweep.experiment import Config, Outcome
 from lsa_jax.training.curvature import largest_eigenvalue
 
 # An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.

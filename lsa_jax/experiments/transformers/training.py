@@ -18,9 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import logits, mean_loss, strictly_correct
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Outcome, Progress, with_last_measures
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Outcome, Point, Progress, with_last_measures
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 

@@ -14,8 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from lsa_jax.experiments.transformers import sampler
 from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention, one_layer
 from lsa_jax.experiments.transformers.training import make_course
-from lsa_jax.sweep.experiment import Outcome, with_last_measures
-from lsa_jax.sweep.fields import Config
+from lsa_jax.sweep.experiment import Config, Outcome, with_last_measures
 
 # Default number of sequences for measures: one step is too short to spend a tenth of it on them.
 _MEASURED = 16

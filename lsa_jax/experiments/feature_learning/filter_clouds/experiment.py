@@ -60,10 +60,7 @@ def load(points: list[Point], data_dir: Path | None) -> TaskData:
 
 def _optimizer(config: Config) -> optax.GradientTransformation:
     return training.make_optimizer(
-        "momentum",
-        config.learning_rate,
-        momentum=config.momentum,
-        weight_decay=config.weight_decay,
+        "momentum", config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
     )
 
 

@@ -4,22 +4,14 @@ Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.4.1. The pap
 optimiser, batch or augmentation; those below are ours.
 """
 
-from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, optional, tuple_of
 from lsa_jax.reporting.courses import OF_WEIGHTS
-from lsa_jax.sweep.fields import (
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product_of,
-)
+from lsa_jax.sweep.fields import Field, Rule, Settings, heading, measure_fields, product_of
 
 _SEED, _FILTERS = integer(0), integer(2)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Filters of a ResNet", text(), "heading of the report"),
+    **heading(__name__, "Filters of a ResNet"),
     "filters": Field(128, _FILTERS, "m of ResNet(m): filters in the first block"),
     "seed": Field(0, _SEED, "draws the initial network and the order"),
     # The data: two classes.

@@ -3,9 +3,9 @@
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), theorem 2, corollary 3 and appendix E.1.1.
 """
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, tuple_of
 from lsa_jax.experiments.feature_learning.learning import settings
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, product
 
 _SEED, _N = integer(0), integer(1)
 FEATURES = ("neurons", "rbf")
@@ -16,8 +16,7 @@ _NETWORK = ("m", "steps", "batch_size", "rate", "momentum", "eval_every")
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("What fixed features can represent", text(), "heading of the report"),
+    **heading(__name__, "What fixed features can represent"),
     "learner": Field("neurons", one_of("network", *FEATURES),
         "a trained network; linear models on random neurons, or on random features of an RBF"),
     "seed": Field(0, _SEED, "draws the problem, the examples and the features"),

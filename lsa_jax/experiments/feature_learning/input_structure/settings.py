@@ -4,24 +4,15 @@ Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.5. The paper
 batch or epochs, no weight of the regulariser and no law of the Gaussian inputs; ours are below.
 """
 
-from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product,
-)
+from lsa_jax.checks import integer, number, one_of, optional, tuple_of
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product
 
 _SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1)
 _INJECTED = one_of("gaussian", "tiny_imagenet")
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Effect of input structure", text(), "heading of the report"),
+    **heading(__name__, "Effect of input structure"),
     # One point.
     "learner": Field("student", one_of("student", "direct"),
         "on a mixture with the teacher's labels; or on the data set with its own"),

@@ -15,11 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from lsa_jax.experiments.feature_learning.learning import learners
-from lsa_jax.experiments.feature_learning.learning.learners import (
-    EXACT,
-    LearnerReplica,
-    LearnerState,
-)
 from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.experiments.feature_learning.learning.settings import described
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
@@ -45,8 +40,8 @@ def evaluation_steps(config: Config) -> list[int]:
 
 
 def _train(
-    group: list[Point], replicas: list[LearnerReplica], directory: Path, progress: Progress
-) -> tuple[Evaluations, list[LearnerState], np.ndarray]:
+    group: list[Point], replicas: list[learners.LearnerReplica], directory: Path, progress: Progress
+) -> tuple[Evaluations, list[learners.LearnerState], np.ndarray]:
     """Trains the runs of a group together, from their last checkpoint if there is one.
 
     Returns:
@@ -83,7 +78,7 @@ def _train(
 
 
 def _picture(
-    config: Config, replica: LearnerReplica, stages: list[LearnerState]
+    config: Config, replica: learners.LearnerReplica, stages: list[learners.LearnerState]
 ) -> list[dict[str, Any]]:
     """Returns places of the first run's neurons at the start, after step 1 and after step 2."""
     _, idle = jax.jit(functools.partial(learners.initial_params, config))(replica)
@@ -111,7 +106,7 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
     """
     del data
     config, outcomes = group[0].config, []
-    if config.learner in EXACT:
+    if config.learner in learners.EXACT:
         for done, point in enumerate(group, start=1):
             outcomes.append(learners.fit_exactly(point.config))
             progress(done / len(group))
@@ -134,5 +129,5 @@ EXPERIMENT = Experiment(
     report_version=3,
     varying=("seed", "ntk_rate", "random_features_rate"),
     columns=described,
-    on_host=lambda config: config.learner in EXACT,
+    on_host=lambda config: config.learner in learners.EXACT,
 )

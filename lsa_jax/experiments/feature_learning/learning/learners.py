@@ -21,8 +21,7 @@ from lsa_jax.experiments.feature_learning.learning.tasks import Learning, Patter
 from lsa_jax.experiments.feature_learning.networks import Params, truncated_relu_network
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Outcome, with_test
-from lsa_jax.sweep.fields import Config
+from lsa_jax.sweep.experiment import Config, Outcome, with_test
 from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.losses import hinge, is_correct
 from lsa_jax.training.optimizers import descend, make_optimizer

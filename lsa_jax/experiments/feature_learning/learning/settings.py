@@ -7,17 +7,9 @@ its classifiers, NTK and random features, and no size of its test set; those bel
 import itertools
 from typing import Any
 
-from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import boolean, integer, number, one_of, optional, tuple_of
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product,
-)
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product
 
 LEARNERS = (
     *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
@@ -30,8 +22,7 @@ _STD, _SHARE = number(0, above=True), number(0, 1)
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Feature learning on hidden patterns", text(), "heading of the report"),
+    **heading(__name__, "Feature learning on hidden patterns"),
     "paper_item": Field(None, optional(one_of(*FEATURE_LEARNING)),
         "the paper's table that ours is compared with"),
     # One point.

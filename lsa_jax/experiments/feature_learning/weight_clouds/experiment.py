@@ -16,11 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.experiments.feature_learning import dictionary
-from lsa_jax.experiments.feature_learning.learning.learners import (
-    batch_rows,
-    course_of_runs,
-    take_steps,
-)
+from lsa_jax.experiments.feature_learning.learning import learners
 from lsa_jax.experiments.feature_learning.pictures import (
     NEAR,
     draw_pictures,
@@ -125,12 +121,12 @@ def advance(
     apply, loss = build_model(config, inputs.shape[1]).apply, LOSSES[config.loss]
     optimizer = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
     order, size = jax.random.fold_in(key, WeightClouds.ORDER), min(config.batch_size, len(targets))
-    rows = batch_rows(order, state.step, count, len(targets), size)
+    rows = learners.batch_rows(order, state.step, count, len(targets), size)
 
     def mean_loss(params: Any, batch: Int[Array, " batch"]) -> Float[Array, ""]:
         return jnp.mean(loss(apply(params, inputs[batch]), targets[batch]))
 
-    state, _ = take_steps(mean_loss, optimizer, rows, state, num_steps)
+    state, _ = learners.take_steps(mean_loss, optimizer, rows, state, num_steps)
     return state, {
         "weights": state.params["Dense_0"]["weight"].T,
         "outputs": state.params["Dense_1"]["weight"][:, 0],
@@ -202,7 +198,7 @@ def run(
     if data is None:
         examples = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
     trains = [cloud.train for cloud in clouds]
-    course = course_of_runs(config, model.apply, start.params, trains, steps)
+    course = learners.course_of_runs(config, model.apply, start.params, trains, steps)
     runs = run_evaluations(
         layout,
         lambda state, count: program(state, keys, examples, count),
@@ -221,11 +217,7 @@ def run(
 
 
 def _outcome(
-    config: Config,
-    cloud: Cloud,
-    runs: Evaluations,
-    replica: int,
-    measured: list[dict[str, float]],
+    config: Config, cloud: Cloud, runs: Evaluations, replica: int, measured: list[dict[str, float]]
 ) -> Outcome:
     """Returns the outcome of a run from its weights and results at each picture."""
     places = [runs.steps.index(step) for step in config.pictures]

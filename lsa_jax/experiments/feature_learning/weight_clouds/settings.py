@@ -4,22 +4,14 @@ Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendices E.3.2 and E.
 no loss, rate, batch or scale of its initial weights; those below are ours.
 """
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import (
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product_of,
-)
+from lsa_jax.checks import integer, number, one_of, tuple_of
+from lsa_jax.sweep.fields import Field, Rule, Settings, heading, measure_fields, product_of
 
 _SEED, _STD = integer(0), number(0, above=True)
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Neurons of a two-layer network", text(), "heading of the report"),
+    **heading(__name__, "Neurons of a two-layer network"),
     "seed": Field(0, _SEED, "draws the data or the initial network, and the batches"),
     # The data.
     "data.dataset": Field("mnist", one_of("mnist", "cifar10", "svhn", "digits", "gaussian_mixture"),

@@ -25,9 +25,7 @@ from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 
 _SIDE = 32  # of photographs, in pixels
 _ENDS = ("", "_low", "_high")  # of the columns with a number and its interval

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field
+from lsa_jax.sweep.fields import Config, Field, Settings, heading
 
 # Published data that each task's examples come from; all others are made.
 _SOURCES = {
@@ -86,8 +86,7 @@ TASKS = COLLECTION | {
 _NAME, _SIZE = one_of(*TASKS), optional(integer(1))
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Lazy or rich, a collection", text(), "heading of the report"),
+    **heading(__name__, "Lazy or rich, a collection"),
     "task": Field("digits_mlp", _NAME, "network and data"),
     "data.dataset": Field(
         "digits", one_of("none", "digits", "mnist", "cifar10", "folder"), "source of the examples"

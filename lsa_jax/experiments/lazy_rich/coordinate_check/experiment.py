@@ -30,9 +30,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import mean_of, slope
 from lsa_jax.reporting.write import mean_and_spread
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_course
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress, with_course
 from lsa_jax.training.coordinates import take_steps
 from lsa_jax.training.course import Course, course_of
 

@@ -1,15 +1,14 @@
 """Settings: the change of activations in a few steps, by width and parameterisation."""
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, RULES
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
+from lsa_jax.sweep.fields import Field, Settings, heading, measure_fields, product_of
 
 OPTIMIZERS = ("sgd", "adam")
 _OPTIMIZER = one_of(*OPTIMIZERS)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Coordinate check", text(), "heading of the report"),
+    **heading(__name__, "Coordinate check"),
     "optimizer": Field("sgd", _OPTIMIZER, "update rule"),
     **DATA,
     **NETWORK,

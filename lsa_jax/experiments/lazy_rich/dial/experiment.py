@@ -28,9 +28,7 @@ from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
 from lsa_jax.reporting.write import table_of_means
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress, with_test
 
 
 def rate_of(config: Config) -> float:

@@ -20,14 +20,12 @@ from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.digits import ImageTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, Condition, enough, shown
-from lsa_jax.reporting.curves import subplots
+from lsa_jax.reporting.curves import shades, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
 from lsa_jax.reporting.statistics import computed, jackknife
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 
 
 def run(
@@ -198,24 +196,27 @@ def wide_table(best: pd.DataFrame, index: str, columns: str, name: str) -> pd.Da
     return wide.rename(columns=name.format).reset_index()
 
 
+def draw_losses(axis: Any, losses: dict[str, pd.Series], **words: str) -> None:
+    """Draws losses by rate, a curve a label; the words are the axis's."""
+    for (label, means), color in zip(losses.items(), shades(len(losses)), strict=True):
+        axis.plot(means.index, means, color=color, label=label, marker="o", markersize=3)
+    axis.set_xscale("log", base=2)
+    axis.set(yscale="log", **words)
+
+
 def draw(table: pd.DataFrame) -> Any:
     """Draws the loss against the rate, a curve a width, a panel a parameterisation."""
-    from matplotlib import colormaps
-
-    names = list(table["parameterization"].unique())
-    figure, (axes,) = subplots(1, len(names), 4.6, 3.8, sharey=True)
-    widths = sorted(table["width_factor"].unique())
-    colors = colormaps["viridis"](np.linspace(0.0, 0.9, len(widths)))
-    for axis, name in zip(axes, names, strict=True):
-        for width, color in zip(widths, colors, strict=True):
-            own = table[(table["parameterization"] == name) & (table["width_factor"] == width)]
-            # A rate at which a seed fails has no mean.
-            losses = own.groupby("learning_rate")["train_loss"]
-            means = losses.apply(lambda of_rate: of_rate.mean(skipna=False))
-            style = {"color": color, "marker": "o", "markersize": 3, "label": f"{width:g}"}
-            axis.plot(means.index, means, **style)
-        axis.set_xscale("log", base=2)
-        axis.set(yscale="log", xlabel="learning rate", title=LABELS[name])
+    panels = list(table.groupby("parameterization", sort=False))
+    figure, (axes,) = subplots(1, len(panels), 4.6, 3.8, sharey=True)
+    for axis, (name, rows) in zip(axes, panels, strict=True):
+        # A rate at which a seed fails has no mean.
+        means = {
+            f"{width:g}": own.groupby("learning_rate")["train_loss"].agg(
+                pd.Series.mean, skipna=False
+            )
+            for width, own in rows.groupby("width_factor")
+        }
+        draw_losses(axis, means, xlabel="learning rate", title=LABELS[name])
     axes[0].set_ylabel("training loss at the end")
     axes[0].legend(frameon=False, title="width factor", fontsize=8)
     return figure

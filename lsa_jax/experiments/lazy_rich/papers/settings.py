@@ -4,9 +4,9 @@ Sources of the tasks' defaults: Karp et al. (2021), figures 3 and 6 and theorem 
 Liang (2022), table 1; Allen-Zhu and Li (2019), section 8.1. Numbers of examples are ours.
 """
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, tuple_of
 from lsa_jax.reporting.courses import OF_ANY
-from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product_of
+from lsa_jax.sweep.fields import Field, Rule, Settings, heading, measure_fields, product_of
 
 TASKS = {
     "figure3": "sparse signal, as in figure 3 (Karp et al.)",
@@ -27,8 +27,7 @@ FIXED = ("ntk_wide", "ntk_start")
 _TASK, _LEARNER, _SEED, _SIZE = one_of(*TASKS), one_of(*LEARNERS), integer(0), integer(1)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Lazy or rich on the papers' data", text(), "heading of the report"),
+    **heading(__name__, "Lazy or rich on the papers' data"),
     "task": Field("figure3", _TASK, "the paper's data"),
     "learner": Field("network", _LEARNER, "the learner"),
     "seed": Field(0, _SEED, "draws the data, the network and its training"),

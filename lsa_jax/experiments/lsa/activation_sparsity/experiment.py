@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
@@ -24,14 +23,12 @@ from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model, accepted
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, above_chance
-from lsa_jax.reporting.curves import subplots
+from lsa_jax.reporting.curves import shades, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.statistics import value
 from lsa_jax.reporting.write import table_of_means
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress, with_test
 
 
 def active_fractions(
@@ -177,15 +174,12 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
 
 def _draw(table: pd.DataFrame) -> Any:
     """Draws each layer's mean over seeds against the epoch, one panel a noise level."""
-    from matplotlib import colormaps
-
     noises = table["noise"].unique()
     figure, (axes,) = subplots(1, len(noises), 5.5, 3.8)
     for axis, noise in zip(axes, noises, strict=True):
         rows = table[table["noise"] == noise]
         layers = rows["layer"].unique()
-        colors = colormaps["viridis"](np.linspace(0, 0.9, len(layers)))
-        for layer, color in zip(layers, colors, strict=True):
+        for layer, color in zip(layers, shades(len(layers)), strict=True):
             means = rows[rows["layer"] == layer].groupby("epoch")["active_percent"].mean()
             style = {"color": "black", "linewidth": 2.5} if layer == MEAN else {"color": color}
             axis.plot(means.index, means, label=layer, **style)

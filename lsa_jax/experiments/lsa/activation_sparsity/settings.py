@@ -3,16 +3,15 @@
 Source of the defaults: Karp et al. (NeurIPS 2021), figure 2; thesis appendix B.3.
 """
 
-from lsa_jax.checks import one_of, text
+from lsa_jax.checks import one_of
 from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
+from lsa_jax.sweep.fields import Field, Settings, heading, measure_fields, product_of
 
 _SHARED = ("data.", "model.", "network.", "noise", "seed", "width_factor", "parallel")
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Active neurons during training", text(), "heading of the report"),
+    **heading(__name__, "Active neurons during training"),
     "learner": Field("network", one_of("network"), "who learns"),
     **{name: field for name, field in settings.FIELDS.items() if name.startswith(_SHARED)},
     # No file of one's own, whose neurons may have no ReLU.

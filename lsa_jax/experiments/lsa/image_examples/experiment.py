@@ -18,9 +18,7 @@ from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 
 _FILE = "examples.npy"
 

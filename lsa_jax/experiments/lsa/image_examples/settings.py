@@ -1,13 +1,12 @@
 """Settings: the noise curves' of data, and the images to show."""
 
-from lsa_jax.checks import integer, text, tuple_of
+from lsa_jax.checks import integer, tuple_of
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field, product
+from lsa_jax.sweep.fields import Config, Field, Settings, heading, product
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Images on backgrounds", text(), "heading of the report"),
+    **heading(__name__, "Images on backgrounds"),
     "num_examples": Field(3, integer(1), "images of each kind"),
     **{
         name: field

@@ -23,16 +23,8 @@ import scipy.optimize
 from jaxtyping import Float
 from scipy.special import expit, ndtr
 
+from lsa_jax.experiments.lsa.kernel_bound import thresholds
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS, row_length
-from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
-    Design,
-    discriminant,
-    draw_directions,
-    draw_features,
-    row_covariance,
-    search_thresholds,
-    separation,
-)
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS as SIGNAL_SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
@@ -45,9 +37,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error, share_ends
 from lsa_jax.reporting.statistics import computed, holds
 from lsa_jax.reporting.write import table_of_means
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_test
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress, with_test
 from lsa_jax.sweep.variants import set_fields
 
 
@@ -69,15 +59,15 @@ def noise_sigma(config: Config) -> float:
     return row_length(config) ** -0.5
 
 
-def choose_designs(group: list[Point]) -> list[Design]:
+def choose_designs(group: list[Point]) -> list[thresholds.Design]:
     """Draws filters for a group's kernels, and searches thresholds, smallest kernel first."""
     config, sizes = group[0].config, [point.config.m for point in group]
     key = jax.random.fold_in(jax.random.key(config.seed), KernelBound.FILTERS)
-    directions = draw_directions(key, max(sizes), row_length(config))
-    designs: dict[int, Design] = {}
+    directions = thresholds.draw_directions(key, max(sizes), row_length(config))
+    designs: dict[int, thresholds.Design] = {}
     known = None
     for m in sorted(set(sizes)):
-        designs[m] = search_thresholds(
+        designs[m] = thresholds.search_thresholds(
             directions[:m, : m + 1],  # in the coordinates that they and w* span
             noise_sigma(config),
             config.k,
@@ -118,14 +108,16 @@ def fit_logistic(
     return scipy.linalg.solve_triangular(factor.T, np.transpose(found), lower=False).T
 
 
-def fit_kernel(config: Config, design: Design, features: dict[int, np.ndarray]) -> Outcome:
+def fit_kernel(
+    config: Config, design: thresholds.Design, features: dict[int, np.ndarray]
+) -> Outcome:
     """Fits a kernel's weights at given thresholds and measures them.
 
     `features` are y F(X) of training, validation and test examples, by stream.
     """
     sigma, k = noise_sigma(config), config.k
-    start = discriminant(design, sigma, k)
-    covariance = k * sigma**2 * row_covariance(design, design)
+    start = thresholds.discriminant(design, sigma, k)
+    covariance = k * sigma**2 * thresholds.row_covariance(design, design)
     # Filters that let the same rows pass make it singular.
     covariance[np.diag_indices_from(covariance)] *= 1 + 1e-6
     fits = fit_logistic(features[KernelBound.TRAIN], start, covariance, config.penalties)
@@ -140,7 +132,7 @@ def fit_kernel(config: Config, design: Design, features: dict[int, np.ndarray]) 
         "test_error": float(errors[chosen]),
         "least_test_error": float(errors.min()),
         "discriminant_error": float(errors[0]),
-        "predicted_error": float(ndtr(-separation(design, sigma, k))),
+        "predicted_error": float(ndtr(-thresholds.separation(design, sigma, k))),
     }
     right = Outcomes(~wrong[KernelBound.TEST][:, chosen])
     return Outcome(metrics, table.to_dict("records"), outcomes=right)
@@ -161,7 +153,7 @@ def _run_kernels(group: list[Point], progress: Progress) -> list[Outcome]:
     for done, (stream, name) in enumerate(_SAMPLES.items(), start=1):
         key = jax.random.fold_in(jax.random.key(config.seed), stream)
         sizes = {"k": config.k, "num_examples": config[f"num_{name}"]}
-        drawn[stream] = draw_features(key, designs, noise_sigma(config), **sizes)
+        drawn[stream] = thresholds.draw_features(key, designs, noise_sigma(config), **sizes)
         progress(0.3 + 0.2 * done)
     outcomes = [
         fit_kernel(point.config, design, {s: arrays[place] for s, arrays in drawn.items()})

@@ -5,9 +5,9 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 5 (theorem 2) and s
 
 import math
 
-from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, optional, tuple_of
 from lsa_jax.experiments.lsa.signal_dynamics import settings
-from lsa_jax.sweep.fields import Config, Field, Settings, experiment_field, product
+from lsa_jax.sweep.fields import Config, Field, Settings, heading, product
 
 _SEED, _K, _M = integer(0), integer(10), integer(1)
 # Fields of Algorithm 1 that its own experiment has too.
@@ -15,8 +15,7 @@ _NETWORK = ("init_scale", "learning_rate", "bias_learning_rate_ratio", "batch_si
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("What fixed filters can represent", text(), "heading of the report"),
+    **heading(__name__, "What fixed filters can represent"),
     "seed": Field(0, _SEED, "draws the initial filters and every example"),
     "learner": Field("kernel", one_of("network", "kernel", "linear"),
         "Algorithm 1, the finite CNTK, or sum_i <w*, X_i> (section 3)"),

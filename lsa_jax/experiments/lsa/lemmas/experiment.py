@@ -22,14 +22,12 @@ from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure
 from lsa_jax.experiments.lsa.signal_scaling.experiment import LEAST_POINTS, PowerLaw, fit_power_law
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, enough, in_all
-from lsa_jax.reporting.curves import subplots
+from lsa_jax.reporting.curves import shades, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic
 from lsa_jax.reporting.statistics import computed
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 
 
 def _onset(course: pd.DataFrame) -> float:
@@ -206,13 +204,10 @@ _NOTE = (
 
 def _draw(table: pd.DataFrame) -> Any:
     """Draws the gradient's three components against w.w*, a line for each k."""
-    from matplotlib import colormaps
-
     figure, (axes,) = subplots(1, 3, 4, 3.6)
     ks = sorted(table["k"].unique())
-    for place, k in enumerate(ks):
+    for place, (k, color) in enumerate(zip(ks, shades(len(ks), 1.0), strict=True)):
         rows = table[table["k"] == k]
-        color = colormaps["viridis"](place / max(len(ks) - 1, 1))
         label = f"k = {k}" if place in (0, len(ks) // 2, len(ks) - 1) else None
         log_k, c = math.log(k), rows["w_dot_wstar"]
         rate = rows["grad_w_perp"] / rows["w_perp_norm"]

@@ -3,17 +3,16 @@
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 4; thesis, appendix B.1.3.
 """
 
-from lsa_jax.checks import number, text
+from lsa_jax.checks import number
 from lsa_jax.experiments.lsa.signal_scaling import settings
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, product_of
+from lsa_jax.sweep.fields import Field, Settings, heading, product_of
 
 # Fields of the flow that theorem 1's experiment has too.
 _FLOW = ("k", "d", "init_scale", "bias_learning_rate_ratio", "target_error", "duration")
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Lemmas 1 to 3 along the population dynamics", text(), "heading of the report"),
+    **heading(__name__, "Lemmas 1 to 3 along the population dynamics"),
     # The distribution, and Algorithm 1 in the limit of small steps.
     **{name: settings.FIELDS[name] for name in _FLOW},
     "noise_scale": settings.FIELDS["noise_scale"]._replace(default=1.0),

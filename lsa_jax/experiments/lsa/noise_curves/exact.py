@@ -24,9 +24,7 @@ from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
 from lsa_jax.reporting import files
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Outcome, Point, Progress
 
 # Share of the work that matrices take in a run that solves by iterations.
 _MATRICES = 0.8
@@ -64,12 +62,7 @@ def solve(
 
 
 def _solve_learned(
-    point: Point,
-    kernel: Callable,
-    train: Dataset,
-    test: Dataset,
-    scratch: Path,
-    progress: Progress,
+    point: Point, kernel: Callable, train: Dataset, test: Dataset, scratch: Path, progress: Progress
 ) -> Outcome:
     """Lets a kernel learn, and fits its regression after the last update or after each."""
     config, settings = point.config, point.config[point.config.learner]

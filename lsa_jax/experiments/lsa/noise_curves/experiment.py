@@ -26,14 +26,7 @@ from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.settings import is_normalised
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, NoiseCurves
 from lsa_jax.models.model import Model, state_names
-from lsa_jax.sweep.experiment import (
-    SCRATCH,
-    Experiment,
-    Outcome,
-    Progress,
-    outcome_of,
-    with_test,
-)
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress, outcome_of, with_test
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split

@@ -8,25 +8,10 @@ from typing import Any
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves.claims import (
-    AFTER_UPDATE,
-    AXES,
-    PLACES,
-    arrangement_name,
-    arrangements,
-    claims_on_updates,
-    make_claims,
-    runs_of,
-)
+from lsa_jax.experiments.lsa.noise_curves import claims
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting.courses import is_measure
-from lsa_jax.reporting.curves import (
-    PALETTE,
-    draw_mean,
-    legend_below,
-    mark_logarithmic,
-    subplots,
-)
+from lsa_jax.reporting.curves import PALETTE, draw_mean, legend_below, mark_logarithmic, subplots
 from lsa_jax.reporting.grades import answers, grade
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
@@ -40,7 +25,7 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep, by the axis of its figure."""
     del workdir
     kinds = {"num_train": _on_examples, "update": _on_updates}
-    runs = runs_of(config, runs)
+    runs = claims.runs_of(config, runs)
     report, notes, rows = kinds.get(config.figure_axis, _on_noise)(config, runs), [], runs.finished
     if "kernel_difference" in rows:
         largest = rows.groupby("learner")["kernel_difference"].max().dropna()
@@ -63,7 +48,7 @@ def _with_predictions(report: Report, results: pd.DataFrame) -> Report:
         return report
     made = results.dropna(subset=["predicted_error"])
     made = made.assign(ratio=made["predicted_error"] / made["squared_error"])
-    swept = ("width_factor", *PLACES, "noise", "num_train")
+    swept = ("width_factor", *claims.PLACES, "noise", "num_train")
     names = ["learner", *(name for name in swept if name in made and made[name].nunique() > 1)]
     labels = {"squared_error": "measured", "predicted_error": "predicted"}
     table = table_of_means(made, names, labels | {"ratio": "predicted / measured"})
@@ -122,7 +107,7 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _on_noise(config: Config, runs: Runs) -> Report:
-    unit, start, _ = AXES[config.figure_axis]
+    unit, start, _ = claims.AXES[config.figure_axis]
     label, table = _axis_label(config), with_retained(runs.finished)
     names = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
     counts = table.groupby("series", sort=False)["seed"].nunique()
@@ -141,7 +126,7 @@ def _on_noise(config: Config, runs: Runs) -> Report:
             *[("Lazy or rich", graded)] * bool(len(graded)),
             *_solved_tables(table),
         ],
-        claims=make_claims(config, runs),
+        claims=claims.make_claims(config, runs),
         figures={"noise_curves": functools.partial(_draw_curves, table, label)},
         notes=[f"Means over {seeds}, ± their standard deviation.", *[_KERNELS] * bool(len(graded))],
     )
@@ -171,7 +156,7 @@ def _answers(config: Config, runs: Runs) -> pd.DataFrame:
             ({"arrangement": way.name} if way.name else {}) | {config.figure_axis: level},
             own.where(**way.at(level)),
         )
-        for way in arrangements(runs)
+        for way in claims.arrangements(runs)
         for level in way.levels
     )
 
@@ -189,7 +174,7 @@ def _paper_table(paper_item: str | None) -> _Tables:
     """Returns the test accuracies that the paper prints, laid out as ours; none if it has none."""
     cells = numbers.TEST_ACCURACY_PERCENT.get(paper_item, {})
     rows = [
-        {"arrangement": arrangement_name(*key), "series": LEARNERS[learner].label}
+        {"arrangement": claims.arrangement_name(*key), "series": LEARNERS[learner].label}
         | {f"noise {noise:g}": f"{accuracy:.1f}" for noise, accuracy in of.items()}
         for key, accuracies in cells.items()
         for learner, of in accuracies.items()
@@ -297,9 +282,9 @@ def _draw_learning(fine: pd.DataFrame) -> Any:
 def _on_updates(config: Config, runs: Runs) -> Report:
     published, fine = numbers.PUBLISHED.get(config.paper_item or ""), _named(runs.finished)
     machine = fine["learner"] == "rfm"
-    columns = [name for name in fine if name.startswith(AFTER_UPDATE)]
+    columns = [name for name in fine if name.startswith(claims.AFTER_UPDATE)]
     after = fine[machine].melt(["learner", "series"], columns, "update", "accuracy").dropna()
-    after["update"] = after["update"].str.removeprefix(AFTER_UPDATE).astype(int)
+    after["update"] = after["update"].str.removeprefix(claims.AFTER_UPDATE).astype(int)
     others = fine[~machine].rename(columns={"test_accuracy": "accuracy"}).assign(update=0)
     both = pd.concat([after, others], ignore_index=True)
     accuracy = _wide(100 * both["accuracy"], both[["series"]], both["update"], "update {:g}")
@@ -319,7 +304,7 @@ def _on_updates(config: Config, runs: Runs) -> Report:
             ("Test accuracy (%) after each update", accuracy),
             *_times(fine[machine], published),
         ],
-        claims=claims_on_updates(config),
+        claims=claims.claims_on_updates(config),
         figures={"updates": functools.partial(_draw_updates, after, others, published)},
         notes=notes,
     )

@@ -10,15 +10,7 @@ from lsa_jax.experiments.lsa.noise_curves.families import is_own, name_kind
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
 from lsa_jax.reporting.courses import NAMES
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product,
-)
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product
 
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
 _PLACEMENT = one_of("random_location", "random_corner", "fixed_corner")
@@ -32,8 +24,7 @@ _GREY = ("digits", "mnist")
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Noise curves", text(), "heading of the report"),
+    **heading(__name__, "Noise curves"),
     "paper_item": Field(None, optional(one_of(*PAPER_ITEMS)),
         "key of the published numbers to compare with"),
     "figure_axis": Field("noise", one_of("noise", "background_size", "num_train", "update"),

@@ -16,12 +16,7 @@ import pandas as pd
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from lsa_jax.experiments.lsa.signal.networks import (
-    draw_examples,
-    make_network,
-    make_sampler,
-    signal_vector,
-)
+from lsa_jax.experiments.lsa.signal import networks
 from lsa_jax.experiments.lsa.signal.population import (
     bias_rate_ratio,
     population_trajectory,
@@ -100,7 +95,7 @@ def make_replica(config: Config) -> FilterReplica:
 def init_state(config: Config, replica: FilterReplica) -> FilterState:
     """Returns the start of Algorithm 1: w ~ N(0, init_scale^2 I), b = 0."""
     key = jax.random.fold_in(replica.key, SignalDynamics.INIT)
-    params = make_network(config).init(key, config.init_scale, config.d)
+    params = networks.make_network(config).init(key, config.init_scale, config.d)
     return FilterState(params, jnp.int32(0), jnp.zeros(config.d))
 
 
@@ -111,7 +106,7 @@ def _is_finite(*trees: object) -> Array:
 def _test_accuracy(config: Config, params: Tree, step: Array, replica: FilterReplica) -> Array:
     """Returns the accuracy on fresh test examples, drawn in pieces of a minibatch's size."""
     key = jax.random.fold_in(jax.random.fold_in(replica.key, SignalDynamics.TEST), step)
-    sampler = make_sampler(config)
+    sampler = networks.make_sampler(config)
 
     def piece(index: Array) -> Array:
         return sampler.margins(jax.random.fold_in(key, index), params, replica.sigma)
@@ -130,8 +125,8 @@ def _train_steps(
     the state, and loss and gradient there, on the next step's minibatch.
     """
     stream = jax.random.fold_in(replica.key, SignalDynamics.TRAIN)
-    rates = make_network(config).rates(replica.learning_rate, replica.bias_learning_rate)
-    gradient_at, first = make_sampler(config).gradient, state.step
+    rates = networks.make_network(config).rates(replica.learning_rate, replica.bias_learning_rate)
+    gradient_at, first = networks.make_sampler(config).gradient, state.step
 
     def take(
         index: Array, carry: tuple[FilterState, Array, Tree]
@@ -157,7 +152,7 @@ def advance(
     the first evaluation, or where one is zero.
     """
     state, loss, gradient = _train_steps(config, state, replica, num_steps)
-    network, signal = make_network(config), signal_vector(config)
+    network, signal = networks.make_network(config), networks.signal_vector(config)
     (w, b), gradient = network.summary(state.params), network.summary(gradient)
     along = jnp.sum(w * signal)
     w_perp = w - along * signal
@@ -217,11 +212,11 @@ def _course(
 
     def fetch(replica: int, index: Array) -> tuple[Array, Array]:
         key = jax.random.fold_in(replicas[replica].key, SignalDynamics.MEASURED)
-        batch = draw_examples(config, key, replicas[replica].sigma)
+        batch = networks.draw_examples(config, key, replicas[replica].sigma)
         return batch.inputs[index], batch.targets[index]
 
     measuring, size = Measuring(config.measures, config.measured_examples), config.batch_size
-    apply = make_network(config).apply
+    apply = networks.make_network(config).apply
     return course_of(measuring, apply, start, fetch, size, steps, size * steps[-1])
 
 

@@ -3,17 +3,9 @@
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 4 and figure 3; thesis appendix B.3.
 """
 
-from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import boolean, integer, number, one_of, optional, tuple_of
 from lsa_jax.reporting.courses import OF_ANY
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product_of,
-)
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product_of
 
 # Settings of other networks and distributions than the paper's.
 EXTENSIONS = ("num_features", "separate_filters", "stride")
@@ -22,8 +14,7 @@ _SEED, _NOISE_SCALE, _LEARNING_RATE = integer(0), number(0, 1000), number(0, abo
 
 # fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Training dynamics of one filter", text(), "heading of the report"),
+    **heading(__name__, "Training dynamics of one filter"),
     "seed": Field(0, _SEED, "draws the initial filter and every example"),
     # The distribution.
     "k": Field(1000, integer(2), "noise rows of an example"),

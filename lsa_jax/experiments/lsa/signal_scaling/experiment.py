@@ -28,9 +28,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Sample, Statistic
 from lsa_jax.reporting.statistics import computed
 from lsa_jax.reporting.write import table_of_means
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 from lsa_jax.training.segments import Evaluations
 
 

@@ -3,9 +3,9 @@
 Source: Karp et al. (NeurIPS 2021), theorem 1. Training is as in `lsa/signal_dynamics`.
 """
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, tuple_of
 from lsa_jax.experiments.lsa.signal_dynamics import settings
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, product
 
 _SEED, _K, _NOISE_SCALE = integer(0), integer(3), number(0, 1000, above=True)
 
@@ -19,8 +19,7 @@ _TRAINING = {
 # fmt: off
 FIELDS: dict[str, Field] = {
     **_TRAINING,
-    "experiment": experiment_field(__name__),
-    "title": Field("Steps and samples to a small error", text(), "heading of the report"),
+    **heading(__name__, "Steps and samples to a small error"),
     "learner": Field("sgd", one_of("sgd", "population"),
         "Algorithm 1 on minibatches, or the population gradient's flow (no sampling)"),
     "k": Field(1024, _K, "noise rows of an example"),

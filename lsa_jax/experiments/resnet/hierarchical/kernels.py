@@ -18,8 +18,7 @@ from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.resnet.hierarchical import tasks
 from lsa_jax.experiments.resnet.shallow import last_features, relu_duals
 from lsa_jax.reporting import outcomes
-from lsa_jax.sweep.experiment import Outcome, with_test
-from lsa_jax.sweep.fields import Config
+from lsa_jax.sweep.experiment import Config, Outcome, with_test
 
 # Examples whose rows of a full kernel are computed at a time.
 _ROWS = 50

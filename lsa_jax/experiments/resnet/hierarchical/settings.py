@@ -7,15 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product,
-)
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product
 from lsa_jax.sweep.variants import configurations
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
@@ -42,15 +34,12 @@ _SEED, _WIDTH, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), nu
 _SIZE, _ALPHA, _BETA = integer(1), number(0, above=True), number(0)
 _RATES, _DECAYS = (tuple_of(kind, empty=False) for kind in (_RATE, _DECAY))
 
+# fmt: off
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Hierarchical targets", text(), "heading of the report"),
-    "question": Field(
-        "width",
-        one_of("width", "beta", "alpha", "nets", "samples", "epochs"),
-        "axis of the figure and claims of the paper: figure 2; figure 3; theorem 1; which "
-        "part of the net does it; theorem 2; which signal is learned first",
-    ),
+    **heading(__name__, "Hierarchical targets"),
+    "question": Field("width", one_of("width", "beta", "alpha", "nets", "samples", "epochs"),
+        "axis of the figure and claims of the paper: figure 2; figure 3; theorem 1; which part "
+        "of the net does it; theorem 2; which signal is learned first"),
     "seed": Field(0, _SEED, "draws examples, initial parameters and their order"),
     # The target.
     "target": Field("parity", one_of("parity", "smooth"), "products of inputs, or polynomials"),
@@ -66,9 +55,8 @@ FIELDS: dict[str, Field] = {
     "net": Field("3resnet", one_of(*NETS, "none"), "see resnet.shallow; none for input kernels"),
     "learner": Field("all", one_of(*LEARNERS), "see this module"),
     "width": Field(200, _WIDTH, "m"),
-    "init": Field(
-        "mixed", one_of("width", "fan_in", "fans", "mixed"), "size of entries; see resnet.shallow"
-    ),
+    "init": Field("mixed", one_of("width", "fan_in", "fans", "mixed"),
+        "size of entries; see resnet.shallow"),
     # SGD and its search.
     "batch_size": Field(50, _SIZE, "examples a step"),
     "epochs": Field(800, integer(2), "passes over the training examples"),
@@ -82,9 +70,8 @@ FIELDS: dict[str, Field] = {
     "search.rung_epochs": Field((), tuple_of(_SIZE), "when candidates are dropped"),
     "search.rung_keep": Field((), tuple_of(_SIZE), "how many go on from each, all and hidden"),
     "search.kernel_rung_keep": Field((), tuple_of(_SIZE), "how many go on, last and ntk"),
-    "search.hopeless": Field(
-        3.0, number(1.0), "rungs drop candidates above this multiple of the targets' mean square"
-    ),
+    "search.hopeless": Field(3.0, number(1.0),
+        "rungs drop candidates above this multiple of the targets' mean square"),
     # Exact kernels.
     "ridges": Field((1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0), _RATES, "over the kernel's mean diagonal"),
     "bandwidths": Field((0.5, 1.0, 2.0), _RATES, "of the Gaussian kernel, over the inputs' length"),
@@ -107,10 +94,10 @@ FIELDS: dict[str, Field] = {
     "sweep.num_train": Field((), tuple_of(_SIZE), "N of the series and baselines; likewise"),
     "sweep.exact_num_train": Field((), tuple_of(_SIZE), "N of the exact; empty for these"),
     "sweep.limit_num_train": Field((), tuple_of(_SIZE), "N of the limits; likewise"),
-    "sweep.tasks": Field(
-        (), tuple_of(tuple_of(_SIZE)), "(d, base_degree, composite_degree[, outputs]); likewise"
-    ),
+    "sweep.tasks": Field((), tuple_of(tuple_of(_SIZE)),
+        "(d, base_degree, composite_degree[, outputs]); likewise"),
 }
+# fmt: on
 
 
 def num_outputs(config: Config) -> int:
@@ -152,55 +139,35 @@ def _rungs_fit(config: Config) -> bool:
 _PAIRS = "pairs of (net, learner)"
 _OF_ONE_LENGTH = "as many numbers as config.search.rung_epochs has, {c.search.rung_epochs}"
 
+# fmt: off
 RULES = (
     *(
         Rule(f"sweep.{name}", lambda c, n=name: all(len(pair) == 2 for pair in c.sweep[n]), _PAIRS)
         for name in ("series", "baselines", "exact", "limits")
     ),
-    Rule(
-        "sweep.tasks",
-        lambda c: all(len(task) in (3, 4) for task in c.sweep.tasks),
-        "(d, base_degree, composite_degree) or (d, base_degree, composite_degree, outputs)",
-    ),
-    Rule(
-        "outputs",
-        lambda c: num_outputs(c) <= c.d // c.base_degree,
-        "at most config.d / config.base_degree = {c.d} / {c.base_degree}",
-    ),
-    Rule(
-        "composite_degree",
-        lambda c: num_outputs(c) and (c.target != "parity" or c.composite_degree <= num_outputs(c)),
-        "at most the outputs of a base signal of degree {c.base_degree} on d = {c.d}",
-    ),
-    Rule(
-        "net",
-        lambda c: (c.learner in INPUT_LEARNERS) == (c.net == "none"),
-        f"'none' with the learners {', '.join(INPUT_LEARNERS)}, a network with all others; "
-        "config.learner is {c.learner!r}",
-    ),
-    Rule(
-        "net",
-        lambda c: (
-            c.learner not in INFINITE_LEARNERS or (c.net in NETS_WITH_LIMIT and c.init != "fan_in")
-        ),
-        f"one of {', '.join(NETS_WITH_LIMIT)} with config.init not 'fan_in' where config.learner "
-        "is {c.learner!r}; config.init is {c.init!r}",
-    ),
-    Rule(
-        "num_train",
-        lambda c: c.learner != "ntk_exact" or c.num_train * num_outputs(c) <= MAX_SIDE,
-        f"times the outputs at most {MAX_SIDE} where config.learner is 'ntk_exact'",
-    ),
-    Rule(
-        "learner",
-        lambda c: c.question != "epochs" or c.learner in SEARCHED,
-        f"one of {', '.join(SEARCHED)} where config.question is 'epochs'",
-    ),
-    Rule(
-        "beta",
-        lambda c: c.question != "epochs" or c.beta > 0,
-        "above 0 where config.question is 'epochs'",
-    ),
+    Rule("sweep.tasks", lambda c: all(len(task) in (3, 4) for task in c.sweep.tasks),
+         "(d, base_degree, composite_degree) or (d, base_degree, composite_degree, outputs)"),
+    Rule("outputs", lambda c: num_outputs(c) <= c.d // c.base_degree,
+         "at most config.d / config.base_degree = {c.d} / {c.base_degree}"),
+    Rule("composite_degree",
+         lambda c: num_outputs(c) and (c.target != "parity"
+         or c.composite_degree <= num_outputs(c)),
+         "at most the outputs of a base signal of degree {c.base_degree} on d = {c.d}"),
+    Rule("net", lambda c: (c.learner in INPUT_LEARNERS) == (c.net == "none"),
+         f"'none' with the learners {', '.join(INPUT_LEARNERS)}, a network with all others; "
+         "config.learner is {c.learner!r}"),
+    Rule("net",
+         lambda c: c.learner not in INFINITE_LEARNERS or (c.net in NETS_WITH_LIMIT
+         and c.init != "fan_in"),
+         f"one of {', '.join(NETS_WITH_LIMIT)} with config.init not 'fan_in' where config.learner "
+         "is {c.learner!r}; config.init is {c.init!r}"),
+    Rule("num_train",
+         lambda c: c.learner != "ntk_exact" or c.num_train * num_outputs(c) <= MAX_SIDE,
+         f"times the outputs at most {MAX_SIDE} where config.learner is 'ntk_exact'"),
+    Rule("learner", lambda c: c.question != "epochs" or c.learner in SEARCHED,
+         f"one of {', '.join(SEARCHED)} where config.question is 'epochs'"),
+    Rule("beta", lambda c: c.question != "epochs" or c.beta > 0,
+         "above 0 where config.question is 'epochs'"),
     *(
         Rule(
             f"search.{name}",
@@ -211,6 +178,7 @@ RULES = (
     ),
     Rule("search.rung_epochs", _rungs_fit, "increasing numbers below config.epochs = {c.epochs}"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
 

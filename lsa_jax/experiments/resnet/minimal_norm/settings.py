@@ -5,16 +5,8 @@ Sources of the defaults: Allen-Zhu and Li (2019), section 8.2; settings that it 
 
 from typing import Any
 
-from lsa_jax.checks import Kind, integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import (
-    Config,
-    Field,
-    Rule,
-    Settings,
-    experiment_field,
-    measure_fields,
-    product,
-)
+from lsa_jax.checks import Kind, integer, number, one_of, tuple_of
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product
 
 # Factors of the target's product, and the inputs on which the small network is built.
 DEGREE = 6
@@ -23,8 +15,7 @@ _SEED, _SIZE, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), num
 _WIDTH = Kind(lambda v: integer(2).accepts(v) and v % 2 == 0, "an even number, 2 or more", int)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("A network that SGD does not find", text(), "heading of the report"),
+    **heading(__name__, "A network that SGD does not find"),
     "seed": Field(0, _SEED, "draws examples, initial weights and the order of the examples"),
     "part": Field("search", one_of("construction", "search"), "made by hand, or trained"),
     "d": Field(40, integer(DEGREE), "inputs"),
@@ -65,18 +56,14 @@ def sweep(config: Config) -> list[dict[str, Any]]:
     return hands + product({"part": ("search",), "width": axes.width, "seed": axes.seed})
 
 
+# fmt: off
 RULES = (
-    Rule(
-        "width",
-        lambda c: c.part != "construction" or c.width >= c.small_width,
-        "config.small_width = {c.small_width} or more, as neurons are duplicated",
-    ),
-    Rule(
-        "search.check_epoch",
-        lambda c: c.search.check_epoch < c.epochs,
-        "below config.epochs = {c.epochs}",
-    ),
+    Rule("width", lambda c: c.part != "construction" or c.width >= c.small_width,
+         "config.small_width = {c.small_width} or more, as neurons are duplicated"),
+    Rule("search.check_epoch", lambda c: c.search.check_epoch < c.epochs,
+         "below config.epochs = {c.epochs}"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
 

@@ -24,9 +24,7 @@ from lsa_jax.experiments.theory.laws.settings import LAWS
 from lsa_jax.models.model import Model, NoKernel, batch_of_one
 from lsa_jax.models.scaled import network_params
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 from lsa_jax.training import measures
 from lsa_jax.training.course import Course, Measuring
 from lsa_jax.training.segments import Checkpoints, Evaluations, kept_if, run_evaluations

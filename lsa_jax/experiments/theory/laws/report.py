@@ -35,12 +35,13 @@ from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
     best_rate,
     best_rates,
     curve,
+    draw_losses,
     of_curves,
     wide_table,
 )
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, enough, in_all
-from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, subplots
+from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, legend_below, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic
@@ -303,20 +304,15 @@ def _draw_each(
 
 def _draw_rates(width: int, table: pd.DataFrame) -> Any:
     """Draws losses against the rate, a panel a depth, and the best rates against alpha."""
-    from matplotlib import colormaps
-
     depths, scales = sorted(table["depth"].unique()), sorted(table["output_scale"].unique())
     figure, (axes,) = subplots(1, len(depths) + 1, 4.0, 3.6)
-    colors = colormaps["viridis"](np.linspace(0.0, 0.9, len(scales)))
     for axis, depth in zip(axes, depths, strict=False):
-        for scale, color in zip(scales, colors, strict=True):
+        losses = {}
+        for scale in scales:
             means = curve(table, depth=depth, output_scale=scale).mean(skipna=False)
-            style = {"color": color, "marker": "o", "markersize": 3, "label": f"{scale:.3g}"}
-            axis.plot(2.0**means.index, np.exp(means), **style)
-        axis.set_xscale("log", base=2)
-        axis.set(yscale="log", xlabel="rate on w", title=f"{depth} layers")
+            losses[f"alpha {scale:.3g}"] = np.exp(means.set_axis(2.0**means.index))
+        draw_losses(axis, losses, xlabel="rate on w", title=f"{depth} layers")
     axes[0].set_ylabel("training loss at the end")
-    axes[0].legend(frameon=False, title="alpha", fontsize=7)
     best = best_rates(table, ("output_scale", "depth"))
     for depth, color in zip(depths, PALETTE, strict=False):
         own = best[best["depth"] == depth].sort_values("output_scale")
@@ -329,7 +325,7 @@ def _draw_rates(width: int, table: pd.DataFrame) -> Any:
             axes[-1].plot(x[rich], y[rich].mean() + slope * (places - places.mean()), color=color)
     axes[-1].set_xscale("log", base=2)
     axes[-1].set(xlabel="alpha", ylabel="log2 of the best rate", title="lines: 2 - 2 / L")
-    axes[-1].legend(frameon=False, fontsize=8)
+    legend_below(figure, axes[0], axes[-1], ncols=6, fontsize=7)  # curves fill the panels
     return figure
 
 

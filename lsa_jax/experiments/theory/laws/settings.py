@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
+from lsa_jax.checks import integer, number, one_of, tuple_of
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, product
 
 
 class Law(NamedTuple):
@@ -29,8 +29,7 @@ _COUNT = integer(1)
 _PHASES = one_of("aligned", "random")
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("A law of the rich regime", text(), "heading of the report"),
+    **heading(__name__, "A law of the rich regime"),
     "law": Field("rate", one_of(*LAWS), "the law: decides data, measures, claims and figure"),
     "model": Field("mlp", one_of("mlp", "cnn"), "digits: the network; cnn takes width as channels"),
     "depth": Field(2, integer(2), "layers of weights, L"),
@@ -76,18 +75,14 @@ def sweep(config: Config) -> list[dict[str, object]]:
     return points
 
 
+# fmt: off
 RULES = (
-    Rule(
-        "num_train",
-        lambda c: LAWS[c.law].task != "digits" or c.num_train <= DIGITS,
-        f"at most {DIGITS} digits",
-    ),
+    Rule("num_train", lambda c: LAWS[c.law].task != "digits" or c.num_train <= DIGITS,
+         f"at most {DIGITS} digits"),
     Rule("depth", lambda c: c.law != "grokking" or c.depth == 2, "2 for the law 'grokking'"),
-    Rule(
-        "model",
-        lambda c: c.model == "mlp" or LAWS[c.law].task == "digits",
-        "'mlp' for the law {c.law!r}",
-    ),
+    Rule("model", lambda c: c.model == "mlp" or LAWS[c.law].task == "digits",
+         "'mlp' for the law {c.law!r}"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)

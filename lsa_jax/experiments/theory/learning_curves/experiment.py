@@ -29,9 +29,7 @@ from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subpl
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread, table_of_means
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, Progress
-from lsa_jax.sweep.fields import Config
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.experiment import SCRATCH, Config, Experiment, Outcome, Point, Progress
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.programs import init_key
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, experiment_field, product
+from lsa_jax.checks import integer, number, one_of, tuple_of
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, product
 
 
 class Task(NamedTuple):
@@ -62,8 +62,7 @@ _TASK, _LEARNER, _CHANGE = one_of(*TASKS), one_of(*LEARNERS), one_of(*CHANGES)
 _COUNT = integer(1)
 
 FIELDS: dict[str, Field] = {
-    "experiment": experiment_field(__name__),
-    "title": Field("Learning curves", text(), "heading of the report"),
+    **heading(__name__, "Learning curves"),
     "task": Field("digits", _TASK, "data and network"),
     "data.dataset": Field(
         "digits", one_of("digits", "mnist", "cifar10"), "source of the task's images"
@@ -121,12 +120,10 @@ def sweep(config: Config) -> list[dict[str, object]]:
     return points
 
 
+# fmt: off
 RULES = (
-    Rule(
-        "sweep.pool",
-        lambda c: len(c.sweep.pool) == len(_SETS),
-        f"a size for each of {', '.join(_SETS)}",
-    ),
+    Rule("sweep.pool", lambda c: len(c.sweep.pool) == len(_SETS),
+         f"a size for each of {', '.join(_SETS)}"),
     *(
         Rule(
             name,
@@ -135,16 +132,11 @@ RULES = (
         )
         for place, name in enumerate(("pool", "num_others"))
     ),
-    Rule(
-        "num_train",
-        lambda c: c.num_train < c.pool,
-        "below config.pool, which is {c.pool}, as the others are tested on",
-    ),
-    Rule(
-        "change",
-        lambda c: c.change == "none" or c.learner in FIXED,
-        f"'none', or a learner of {FIXED!r}",
-    ),
+    Rule("num_train", lambda c: c.num_train < c.pool,
+         "below config.pool, which is {c.pool}, as the others are tested on"),
+    Rule("change", lambda c: c.change == "none" or c.learner in FIXED,
+         f"'none', or a learner of {FIXED!r}"),
 )
+# fmt: on
 
 SETTINGS = Settings(FIELDS, sweep, RULES)
