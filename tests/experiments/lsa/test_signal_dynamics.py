@@ -180,37 +180,6 @@ def test_claims_are_computed_from_the_trajectories():
     assert found[RISE].low == pytest.approx(0.205 - reach, abs=6e-5)
 
 
-@pytest.mark.parametrize(
-    ("curve", "ours", "status"),
-    [
-        (10.0 ** np.arange(4), 1.0, "shown"),  # ranks count: Pearson's correlation is 0.82
-        ([0.3], 0.0, "not shown"),
-        # Two neighbours exchanged among five, which is not above 0.9, and among six.
-        ([2, 1, 3, 4, 5], 0.9, "not shown"),
-        ([2, 1, 3, 4, 5, 6], 1 - 6 * 2 / (6 * 35), "shown"),
-    ],
-)
-def test_what_grows_together_has_a_rank_correlation_above_nine_tenths(curve, ours, status):
-    columns = {"w_dot_wstar": curve, "ratio": curve}
-    found = decided([course(s, count=len(curve), **columns) for s in (0, 1)])
-    own = [row for item, row in found.items() if "rank" in item]
-    assert [row.ours for row in own] == pytest.approx([ours] * 2, abs=1e-4)
-    assert len(curve) == 1 or {row.status for row in own} == {status}
-
-
-@pytest.mark.parametrize(
-    ("runs", "of_rise", "of_others"),
-    [
-        ([course(0, sign=-1.0), course(1, sign=-1.0)], "not shown", "condition not met"),
-        ([course(0), course(1, sign=-1.0)], "undecided", "condition not met"),
-    ],
-)
-def test_where_the_accuracy_does_not_rise_nothing_is_shown(runs, of_rise, of_others):
-    found = decided(runs)
-    assert found.pop(RISE).status == of_rise
-    assert {row.status for row in found.values()} == {of_others}
-
-
 @pytest.mark.parametrize(("ratio", "times"), [(None, 1 / 20), (0.25, 0.25)])
 def test_the_population_is_followed_at_the_rates_noise_and_steps_of_the_runs(ratio, times):
     config = configure(bias_learning_rate_ratio=ratio, steps=3, eval_every=2, d=5)

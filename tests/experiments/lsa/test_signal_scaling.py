@@ -128,19 +128,6 @@ def test_the_growth_of_minibatches_is_decided_by_seeds():
     assert faster.status == "not shown" and faster.low > 1
 
 
-@pytest.mark.parametrize(
-    ("steps", "reached", "statuses"),
-    [
-        ([100.0, 200.0], None, ("condition not met",) * 2),
-        ([1.0, 2.0, 3.0], [False] * 3, ("not shown", "not run")),
-        ([1.0, 2.0, 3.0], [False, False, True], ("condition not met", "not run")),
-    ],
-)
-def test_too_few_k_show_nothing(steps, reached, statuses):
-    found = decided(rows(steps, reached, "population"))
-    assert tuple(claim.status for claim in found) == statuses
-
-
 def test_a_power_law_is_found_exactly_and_a_constant_has_exponent_0():
     k = np.array([16, 64, 256])
     fit = fit_power_law(k, 3 * k**1.5)
