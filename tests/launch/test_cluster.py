@@ -11,11 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lsa_jax.reporting import reproduction
-
 pytest.importorskip("distributed", reason="needs pip install -e '.[dask]'")
 
-ROOT = Path(__file__).resolve().parents[2]
 DRILL = runpy.run_path(str(Path(__file__).with_name("cluster_drill.py")))
 WORDS = DRILL["fields"](4, 40)
 ENVIRONMENT = {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")}
@@ -98,32 +95,6 @@ def test_killed_workers_and_commands_and_two_commands_at_once_change_no_bit(
     assert second.process.is_alive()
     assert DRILL["results"](workdir) == whole and not witness.different
     assert (workdir / "report.md").exists() and not list(workdir.rglob("*.partial"))
-
-
-@pytest.mark.slow
-def test_a_cluster_of_this_machine_runs_several_sweeps_with_one_report(tmp_path):
-    lines = tmp_path / "many.txt"
-    kernel = '--config.sweep.learner="(\'ntk_infinite\',)" --config.sweep.seed="(0,)"'
-    lines.write_text(
-        f'configs/quickstart.py:quick {kernel} --config.sweep.noise="(0.0, 1.0)"\n'
-        f'configs/quickstart.py:quick {kernel} --config.sweep.noise="(0.5,)"\n'
-    )
-    workdir = tmp_path / "many"
-    ended = subprocess.run(
-        [sys.executable, "-m", "launch.cluster", "--local=1", f"--config={lines}"]
-        + [f"--workdir={workdir}"],
-        cwd=ROOT,
-        env=os.environ | ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("3 runs in 3 groups, 3 tasks; no time is published")
-    report = reproduction.read(workdir / "report.json")
-    assert [sweep.status for sweep in report["sweeps"]] == ["done", "done"]
-    assert "2 of 2 sweeps are done" in ended.stdout
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line_and_nothing_is_written(refused, tmp_path):

@@ -4,7 +4,6 @@ from collections import Counter
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
 from reports import make_report
 from small_sweeps import maker, swept
@@ -12,7 +11,6 @@ from small_sweeps import maker, swept
 from lsa_jax.data import images
 from lsa_jax.experiments.lazy_rich.collection import tasks
 from lsa_jax.experiments.lazy_rich.collection.settings import (
-    CALIBRATION,
     SETTINGS,
     TASKS,
     Task,

@@ -2,9 +2,7 @@
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
-from reports import make_report
 
 from lsa_jax import models, parallel
 from lsa_jax.errors import InputError
@@ -13,7 +11,6 @@ from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained
 from lsa_jax.models import Dense
-from lsa_jax.reporting import files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.stats
 from reports import make_report
 
 from lsa_jax.experiments.lsa.noise_curves.claims import runs_of
@@ -42,14 +41,6 @@ def rows_of(config, table):
     return make_report(config, table, Path("nowhere")).claims
 
 
-def by_learner(**levels):
-    """Returns accuracies from pairs (without noise, with noise) by learner."""
-    return lambda learner, noise, **point: levels[learner][bool(noise)]
-
-
-PARTED = by_learner(network=(0.9, 0.87), ntk_finite=(0.8, 0.6))
-
-
 def test_percentages_are_relative_to_the_same_seed_without_noise():
     config = configure()
     pairs = [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]
@@ -75,41 +66,3 @@ def test_gaps_are_corrected_for_chance_and_paired_by_seed():
     assert (gap.status, gap.primary) == ("shown", False) and gap.spread < 1e-9
     own = rows_of(configure(paper_item=ITEM), results(config, accuracy, spread=0.0))[0]
     assert own.primary and own.holm and own.paper.startswith("above 0")
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "columns", "status"),
-    [
-        (PARTED, {}, "shown"),
-        (by_learner(network=(0.9, 0.6), ntk_finite=(0.8, 0.75)), {}, "not shown"),
-        (by_learner(network=(0.9, 0.6), ntk_finite=(0.9, 0.6)), {}, "undecided"),
-        (PARTED, {"spread": 0.0}, "condition not met"),
-        (PARTED, {"train_accuracy": 0.42}, "condition not met"),
-        (PARTED, {"num_test": 29}, "condition not met"),
-        (by_learner(network=(0.9, 0.87), ntk_finite=(0.8, 0.76)), {"num_test": 60}, "undecided"),
-        # Chance is the constant answer's accuracy, where it was recorded.
-        (PARTED, {"chance": 0.79}, "shown"),
-        (PARTED, {"chance": 0.81}, "condition not met"),
-        # A kernel at chance keeps all of nothing, or anything.
-        (by_learner(network=(0.9, 0.9), ntk_finite=(0.5, 0.4)), {}, "condition not met"),
-        (by_learner(network=(0.5, 0.5), ntk_finite=(0.8, 0.6)), {}, "condition not met"),
-    ],
-)
-def test_decisions_on_gaps(accuracy, columns, status):
-    config = configure()
-    (gap,) = rows_of(config, results(config, accuracy, **columns))
-    assert gap.status == status
-
-
-def test_without_a_network_accuracies_are_measured():
-    config = configure(**{"sweep.learner": ("ntk_infinite",), "sweep.noise": (0.0,)})
-    config.sweep.seed = (0,)
-    one = results(config, lambda **point: 0.98, spread=0.0).assign(num_test=10_000)
-    (row,) = rows_of(config, one)
-    assert (row.ours, row.status) == (98.0, "measured")
-    exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
-    np.testing.assert_allclose([row.low, row.high], [100 * end for end in exact], atol=0.03)
-    # Results that lack the sizes of their test sets.
-    early = one.drop(columns=["num_test", "num_classes"])
-    config = set_fields(config, {"data.dataset": "mnist", "sweep.learner": ("ntk_infinite",)})
-    assert rows_of(config, early)[0] == row

@@ -5,16 +5,14 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, by_cell, decisive
-from lsa_jax.experiments.resnet.hierarchical.experiment import runs_of
-from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS
-from lsa_jax.reporting.claims import decide_all
+from lsa_jax.experiments.resnet.hierarchical.claims import by_cell, decisive
 from lsa_jax.reporting.outcomes import of_errors
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import ends
-from lsa_jax.sweep.variants import set_fields
 
 SEEDS = (0, 1, 2)
+
+
 def row(series, error, seed=0, **changes):
     """Returns a result; seeds differ by 0.01 %."""
     task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15, "num_train": 500}

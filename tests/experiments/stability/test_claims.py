@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.stability.claims import make_claims, path_claims
-from lsa_jax.experiments.stability.fits import fall_table, fit_all
-from lsa_jax.experiments.stability.samples import QUANTITIES
+from lsa_jax.experiments.stability.claims import path_claims
+from lsa_jax.experiments.stability.fits import fall_table
 from lsa_jax.experiments.stability.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
@@ -23,50 +22,6 @@ def configure(paper, **fields):
     known |= {"connectivity.pairs": 3, "connectivity.num_train": 10_000}
     fields = {name.replace("__", "."): value for name, value in fields.items()}
     return set_fields(SETTINGS.default_config(), known | fields)
-
-
-def pairs_of(config, exponents, *, pairs=40, seeds=(0,), fitted=1.0, tail=1e-3, other=0.05):
-    """Returns pairs whose quantities are powers of m, with exponential deviations from the law."""
-    rng, rows = np.random.default_rng(2), []
-    for seed in seeds:
-        for m in config.sweep.m:
-            for pair in range(pairs):
-                noise = np.exp(tail * rng.exponential(size=len(QUANTITIES)))
-                powers = [m ** exponents.get(name, other) for name in QUANTITIES]
-                row = dict(zip(QUANTITIES, powers * noise, strict=True))
-                rows.append(row | {"seed": seed, "m": m, "pair": pair})
-    fixed = {"learner": config.learner, "perturbation": "swap", "step": STEP}
-    return pd.DataFrame(rows).assign(train_error=1 - fitted, **fixed)
-
-
-def decided(config, pairs, resamples=20):
-    start = config.fit.region_start if config.paper == "figA_1" else None
-    runs = Runs.of(SETTINGS.sweep(config), fit_all(pairs, resamples, start))
-    return decide_all(make_claims(config), runs)
-
-
-@pytest.mark.parametrize(
-    ("below", "above", "status"),
-    [
-        (-0.9, -0.3, "shown of one seed"),
-        (-0.3, -0.9, "shown of one seed"),
-        (-0.3, -0.3, "not shown"),
-        (-0.9, 0.3, "condition not met"),
-        (0.3, 0.9, "condition not met"),
-    ],
-)
-def test_figure_a1_has_two_rates_of_fall_or_one(below, above, status):
-    sizes = (1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 50_000)
-    config = configure("figA_1", sweep__m=sizes, sweep__num_pairs=20)
-    pairs = pairs_of(config, {"loss_gap": 0.0}, pairs=20)
-    rate = np.where(pairs["m"] < 15_000, below, above)
-    pairs["loss_gap"] *= (pairs["m"] / 15_000) ** rate
-    (row,) = decided(config, pairs)
-    assert row.status == status
-    if status != "condition not met":
-        assert row.ours == pytest.approx(abs(below - above), abs=0.02)
-    (few,) = decided(config, pairs[pairs["m"] < 20_000])
-    assert few.status == "not run"
 
 
 def paths_of(falls, accuracy=0.9, fitted=1.0):

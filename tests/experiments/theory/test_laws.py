@@ -3,15 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 from lsa_jax import kernels, models
 from lsa_jax.experiments.theory.laws import experiment, report
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.models.model import Model
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.curvature import sharpness
@@ -37,13 +34,6 @@ def trained(directory, **fields):
     data = experiment.load(points, None)
     outcome = experiment.run(points, data, directory, lambda fraction: None)[0]
     return points[0].config, data, outcome
-
-
-def reported(table, **fields):
-    """Returns the statuses and numbers of the claims on a made-up table of results."""
-    config = set_fields(SETTINGS.default_config(), fields)
-    runs = Runs.of(SETTINGS.sweep(config), table)
-    return [decide_all([claim], runs)[0] for claim in report.make_claims(config)]
 
 
 # --- training -----------------------------------------------------------------------------------
@@ -233,49 +223,3 @@ def test_evaluations_are_even_and_for_grokking_even_in_log_steps():
 
 
 # --- claims -------------------------------------------------------------------------------------
-
-SEEDS = (0, 1, 2)
-SCALES = tuple(2.0 ** np.array([-9, -7, -5, 0, 3, 6]))
-OCTAVES = np.arange(-8.0, 10.0)
-
-
-def rates_of(depth, power, guess=False):
-    """Returns results whose best rate is alpha^power below 1, times 2 to a seed's own power."""
-    rows = []
-    for alpha in SCALES:
-        for seed in SEEDS:
-            best = min(0, power * np.log2(alpha)) + 0.1 * (seed - 1) * np.sign(np.log2(alpha))
-            for octave in np.log2(min(1, alpha)) + OCTAVES:
-                height = 0.05 * (octave - best) ** 2 - (0 if guess else 2)
-                rows.append((depth, alpha, 2.0**octave, seed, np.exp(height), False))
-    names = ["depth", "output_scale", "learning_rate", "seed", "train_loss", "diverged"]
-    table = pd.DataFrame(rows, columns=names)
-    return table.assign(id=[str(row) for row in range(len(table))], status="ok")
-
-
-@pytest.mark.parametrize(
-    ("depth", "power", "statuses"),
-    [
-        (2, 1.0, ("shown", "shown")),
-        (3, 4 / 3, ("shown", "shown")),
-        (4, 1.5, ("shown", "shown")),
-        (4, 1.0, ("shown", "not shown")),  # that of two layers
-        (2, 4 / 3, ("shown", "not shown")),
-        (2, 3.0, ("shown", "condition not met")),  # beyond the rates swept
-    ],
-)
-def test_the_slope_of_the_best_rate_is_compared_with_the_law_of_its_depth(depth, power, statuses):
-    fields = {
-        "sweep.depth": (depth,),
-        "sweep.output_scale": SCALES,
-        "sweep.learning_rate": tuple(2.0**OCTAVES),
-        "sweep.with_scale": True,
-    }
-    lazy, rich = reported(rates_of(depth, power), **fields)
-    assert (lazy.status, rich.status) == statuses
-    if "condition not met" not in statuses:
-        assert rich.ours == pytest.approx(power, abs=0.03) and lazy.ours == pytest.approx(
-            0, abs=0.05
-        )
-    guessing = reported(rates_of(depth, 1.0, guess=True), **fields)
-    assert {claim.status for claim in guessing} == {"condition not met"}
