@@ -595,10 +595,3 @@ def test_matrices_of_many_processes_and_of_files_are_taken_as_they_are(tmp_path)
         for gram_test in (K_TEST, rows):
             np.testing.assert_allclose(regress_cg(gram_train, Y, gram_test), wanted, rtol=1e-6)
     np.testing.assert_allclose(regress(packed, Y, K_TEST), wanted, rtol=1e-6)
-
-
-@pytest.mark.parametrize("function", [regress, regress_cg, nystrom])
-def test_class_numbers_as_targets_are_told_the_two_ways_out(function):
-    given = (K, np.arange(6), K_TEST) if function is not nystrom else (X, np.arange(6), X[:3], X2)
-    with pytest.raises(InputError, match=r"^targets .*jax\.nn\.one_hot.*targets\[:, None\]"):
-        function(*given)

@@ -81,14 +81,10 @@ def quick_diagnosis(monkeypatch):
     monkeypatch.setattr(lsa_jax, "diagnose", functools.partial(lsa_jax.diagnose, **given))
 
 
+@pytest.mark.documents
 def test_the_readme_runs(quick_diagnosis, capsys):
     found = run_page("README.md")["found"]
     assert str(found) in capsys.readouterr().out and len(found.table) >= 3
-
-
-@pytest.mark.parametrize("page", sorted(p for p in PAGES if p.startswith("docs/concepts/")))
-def test_a_concept_page_runs(page):
-    run_page(page)
 
 
 @pytest.mark.documents
@@ -107,17 +103,20 @@ def test_the_tutorial_has_a_lazy_and_a_rich_network(capsys):
         ]
 
 
+@pytest.mark.documents
 def test_a_grown_network_is_the_best_of_its_candidates():
     best = run_page("docs/extend/growing.md")["best"]
     assert best.scores[best.operator] == min(best.scores.values())
 
 
+@pytest.mark.documents
 def test_what_one_adds_runs_and_learns(overlay, capsys):
     run_page("docs/extend/network.md")
     accuracies = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
     assert len(accuracies) == 2 and np.min(accuracies) > 0.7
 
 
+@pytest.mark.documents
 def test_the_experiment_that_one_adds_runs_and_reports(overlay, tmp_path):
     from lsa_jax.sweep.points import make_points
     from lsa_jax.sweep.run import run_sweep
@@ -170,6 +169,7 @@ def run_added(table, changes, learners_run, workdir):
     return run_sweep(config, points, workdir, data_dir=None, command=[])
 
 
+@pytest.mark.documents
 def test_the_learner_that_one_adds_to_the_noise_curves_runs_and_is_in_the_report(overlay, tmp_path):
     changes, two = {"sweep.noise": (0.0, 1.0)}, ("ntk_infinite", "last_layer")
     results = run_added("LEARNERS", changes, two, tmp_path / "run")
@@ -188,7 +188,7 @@ def test_the_model_that_one_adds_is_found_by_name_and_runs(overlay, tmp_path):
 
 @pytest.mark.documents
 @pytest.mark.parametrize(
-    "page", sorted(p for p in PAGES if re.match("docs/(kernels|running\\.)", p))
+    "page", sorted(p for p in PAGES if re.match("docs/(concepts/|kernels|running\\.)", p))
 )
 def test_a_page_of_instructions_runs(page):
     run_page(page)
@@ -225,6 +225,7 @@ def test_trained_parameters_of_a_sweep_come_back_without_training(tmp_path, monk
     assert model.apply(one, np.zeros((3, 16, 16, 1), np.float32)).shape == (3, 10)
 
 
+@pytest.mark.documents
 def test_an_output_scale_is_a_model_that_starts_at_nought():
     namespace = run_page("docs/lazy_rich.md")
     outputs = namespace["lazy"].apply(namespace["params"], np.ones((2, 16, 16, 1), np.float32))
@@ -240,6 +241,16 @@ def test_what_stands_beside_neural_tangents_agrees_with_it():
     expected = {"monte_carlo_kernel_fn": 0.1, "gradient_descent_mse_ensemble": 1e-3}
     for name, difference in differences.items():
         assert difference < expected.get(name, 1e-5), name
+
+
+def test_files_that_contributors_are_sent_to_exist():
+    (figures,) = re.findall(
+        r"## A change to a figure(.*?)\n## ", PAGES["docs/extend.md"], re.DOTALL
+    )
+    text = (ROOT / "CONTRIBUTING.md").read_text() + figures
+    paths = re.findall(r"[`(\s]((?:tests|docs|lsa_jax|configs|\.ci)/[\w/.]+)", text)
+    paths = [path for path in paths if not re.search("PAPER|ROOM", path)]
+    assert len(paths) > 15 and not [path for path in paths if not (ROOT / path).exists()]
 
 
 def test_configurations_that_are_named_exist():

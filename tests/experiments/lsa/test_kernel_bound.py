@@ -1,5 +1,7 @@
 """Theorem 2: fits of fixed filters against closed forms and scikit-learn, and decisions."""
 
+import math
+
 import jax
 import numpy as np
 import pandas as pd
@@ -24,6 +26,7 @@ from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
 from lsa_jax.reporting import outcomes as kept
 from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.variants import set_fields
 
 TINY = {
     "num_train": 200,
@@ -135,3 +138,23 @@ def test_the_linear_classifier_errs_as_often_as_noise_of_log_k_makes_it(monkeypa
     for point, error in zip(points, errors, strict=True):
         wanted = scipy.stats.norm.cdf(-np.sqrt(row_length(point.config) / point.config.k))
         assert error == pytest.approx(wanted, abs=4 * 0.5 / 4000**0.5)
+
+
+@pytest.mark.parametrize("k", [100, 1000, 10_000])
+def test_rows_are_as_long_as_makes_both_formulas_of_the_noise_agree(k):
+    d = row_length(make(k=k)[0])
+    assert d == pytest.approx((math.log(k) / math.sqrt(k)) ** -2, abs=0.5)
+    assert row_length(make(k=k, d=7)[0]) == 7
+
+
+def test_the_sweep_leaves_out_kernels_with_too_many_weights():
+    fields = {"sweep.k": (1000, 3000), "sweep.m": (2, 50), "sweep.seed": (4,)}
+    fields |= {"sweep.network_seed": (5,), "sweep.linear_seed": (), "max_features": 50 * 21}
+    points = SETTINGS.sweep(set_fields(SETTINGS.default_config(), fields))
+    assert [(p["learner"], p["k"], p.get("m"), p["seed"]) for p in points] == [
+        ("network", 1000, None, 5),
+        ("kernel", 1000, 2, 4),
+        ("kernel", 1000, 50, 4),
+        ("network", 3000, None, 5),
+        ("kernel", 3000, 2, 4),  # 50 filters of 47 entries are too many
+    ]
