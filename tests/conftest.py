@@ -135,7 +135,7 @@ assert "lsa_jax" not in sys.modules  # it would go unchecked
 
 # Files of half a minute and more that come late by name. Begun last, one of them would leave the
 # other worker with nothing to do.
-_LONG = {"test_adversary.py", "test_loop.py", "test_readme.py", "test_replay.py", "test_run.py"}
+_LONG = {"test_adversary.py", "test_loop.py", "test_replay.py", "test_run.py"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -150,8 +150,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # modules stay: they need not be looked through each time
 
 
-# Beyond so many bytes a worker drops its compiled programs after a file, to stay below 2 GB.
-_MOST_MEMORY = 1.4e9
+# Beyond so many bytes a worker drops its compiled programs after a file, to stay below 1.6 GB.
+_MOST_MEMORY = 1.1e9
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -379,35 +379,6 @@ SHAPES = {
 }
 
 
-# Public names without an argument that is an array of the user's.
-WITHOUT_ARRAYS = {
-    **dict.fromkeys(
-        "Flow FeatureMachine IterativeRegression LayerGradients LearningCurve LeaveOneOut "
-        "MonteCarlo NystromRegression Posterior Regression Spectrum".split(),
-        "results of functions",
-    ),
-    **dict.fromkeys("Choice Workers choose_solver".split(), "numbers of sizes"),
-    "check_duals": "a nonlinearity",
-    "leaf_names": "names of a tree, whatever its leaves",
-    "Model": "a tuple of functions",
-    "MODELS": "functions that have rows",
-    **{
-        name: "part of `network`"
-        for name in models.__all__
-        if isinstance(getattr(models, name), type) and name != "Model"
-    },
-    **dict.fromkeys(
-        "from_equinox from_flax_linen from_haiku from_nnx".split(), "functions of other libraries"
-    ),
-}
-
-
-def test_each_public_name_has_a_row_or_a_reason():
-    found = {row.function.partition(".")[0] for row in ROWS}
-    assert not found & {*WITHOUT_ARRAYS}
-    assert found | {*WITHOUT_ARRAYS} >= {*kernels.__all__, *models.__all__}
-
-
 def outcome(row, argument):
     """Returns the result, or the line that it costs."""
     with warnings.catch_warnings():
@@ -622,19 +593,3 @@ def test_matrices_of_many_processes_and_of_files_are_taken_as_they_are(tmp_path)
         for gram_test in (K_TEST, rows):
             np.testing.assert_allclose(regress_cg(gram_train, Y, gram_test), wanted, rtol=1e-6)
     np.testing.assert_allclose(regress(packed, Y, K_TEST), wanted, rtol=1e-6)
-
-
-@pytest.mark.parametrize("function", [regress, regress_cg, nystrom])
-def test_class_numbers_as_targets_are_told_the_two_ways_out(function):
-    given = (K, np.arange(6), K_TEST) if function is not nystrom else (X, np.arange(6), X[:3], X2)
-    with pytest.raises(InputError, match=r"^targets .*jax\.nn\.one_hot.*targets\[:, None\]"):
-        function(*given)
-
-
-@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 28, 28)])
-def test_images_with_channels_first_are_pointed_out(shape):
-    examples = data.Dataset(np.zeros((3, *shape), np.float32), np.arange(3))
-    with pytest.warns(UserWarning, match="channels"):
-        data.task_view(data.ImageSet(examples, examples, "abc"), "all")
-    with pytest.warns(UserWarning, match="channels"):
-        training.Source.of(examples)

@@ -63,10 +63,6 @@ def loose(folder):
     save(folder / "loose.png", noise(4, 6))
 
 
-def damaged(folder):
-    (folder / "dog/02.png").write_bytes(b"no")
-
-
 BAD_FOLDER = [
     (class_in_one_part, "pets has class bird in only one of train and test"),
     (other_size, "02.png has 5 x 4 pixels; expected 6 x 4, as .*00.png"),

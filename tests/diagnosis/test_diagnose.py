@@ -186,11 +186,6 @@ def test_a_larger_budget_is_spent_on_a_narrower_margin(pace, tested):
     assert found[-1].seeds == 5 and found[0].examples < 3000
 
 
-def test_the_chosen_sizes_are_printed(data, capsys):
-    found = lsa_jax.diagnose(network(), *data, minutes=0.05, epochs=2)
-    assert str(found.sizes) in capsys.readouterr().out
-
-
 def test_seeds_that_share_a_start_are_named(rich, data):
     init, apply = network()
     start = init(jax.random.key(0), (40,))
@@ -303,25 +298,3 @@ def test_a_network_is_trained_at_rates_of_its_own():
         found = lsa_jax.diagnose(own, train, tested, **sizes, progress=False)
         assert found.answer.grades[0].number < at_most
     assert found.answer.grades[0].number > 1e-2
-
-
-def test_c_falls_with_the_output_scale_from_above_a_half_to_below_a_tenth_on_digits():
-    """At an output scale of infinity the network is linear, and c is 0 to rounding."""
-    (x, y), (tested, _) = digits(range(10))
-    network_of_ten, rows = models.Model(*network(128, outputs=10), None), Dataset(x, np.eye(10)[y])
-
-    def error(alpha):
-        model, optimizer = models.scaled(network_of_ten, alpha), optax.sgd(0.2 * min(1, alpha))
-        end, _ = training.train(
-            jax.random.key(0), model, rows, training.softmax_cross_entropy, optimizer,
-            epochs=40, batch_size=50, frozen=("initial",),
-        )  # fmt: skip
-        start = end | {"moved": jax.tree.map(jnp.zeros_like, end["moved"])}
-        missed, moved = training.measures.linearization_residual(
-            model.apply, start, end, tested[:200], True
-        )
-        return float(jnp.sqrt(missed / moved))
-
-    errors = [error(alpha) for alpha in (0.25, 256.0)]
-    assert errors[0] > 0.5 and errors[1] < 0.1
-    assert error(math.inf) < 1e-5

@@ -37,34 +37,6 @@ RUNS = {
         ("kernel_distance", "weight_movement"),
         "weight_movement/Dense_0",
     ),
-    "lazy_rich/papers": (
-        {
-            "patterns.num_train": 40,
-            "patterns.num_test": 20,
-            "patterns.width": 6,
-            "patterns.epochs": 4,
-            "ridge": (1e-2,),
-            "sweep.task": ("table1",),
-            "sweep.learner": ("network", "ntk_trained"),
-            "sweep.seed": (0,),
-        },
-        ("kernel_distance", "effective_rank"),
-        "kernel_distance",
-    ),
-    "lsa/kernel_bound": (
-        {
-            "num_test": 20,
-            "network.batch_size": 20,
-            "network.steps": 4,
-            "network.eval_every": 1,
-            "sweep.k": (20,),
-            "sweep.m": (),
-            "sweep.linear_seed": (),
-            "sweep.network_seed": (0,),
-        },
-        ("kernel_distance", "weight_movement"),
-        "weight_movement/w",
-    ),
     "resnet/hierarchical": (
         SEARCH
         | {
@@ -72,16 +44,6 @@ RUNS = {
             "sweep.series": (("3resnet", "hidden"), ("3resnet", "last")),
         },
         ("kernel_distance", "agop_correlation", "weight_movement"),
-        "weight_movement/w",
-    ),
-    "resnet/minimal_norm": (
-        SEARCH
-        | {
-            "search.learning_rates": (1.0, 1e30),
-            "search.check_epoch": 2,
-            "sweep.penalty": (),
-        },
-        ("target_alignment", "weight_movement"),
         "weight_movement/w",
     ),
 }
@@ -133,12 +95,7 @@ def check(name, fields, names, column, directory, data_dir=None, compared=True):
 
 
 # What measures the others is tested by itself: `training.train`, one filter's training, a search.
-FAST = ("lazy_rich/coordinate_check", "resnet/hierarchical")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in RUNS]
-)
+@pytest.mark.parametrize("name", RUNS)
 def test_measures_change_nothing_and_begin_at_zero(name, tmp_path):
     fields, names, column = RUNS[name]
     courses = check(name, fields, names, column, tmp_path)
@@ -163,14 +120,6 @@ def test_measures_of_grown_networks_are_counted_from_growing(text):
     assert len(course) == 3 and course[0] == 0 < course[1] < course[2]
 
 
-@pytest.mark.slow
-def test_measures_of_stages_are_counted_from_the_start_of_each(text):
-    fields = GROWING | ONE_WAY | {"question": "stacking", "sweep.strategy": ("last",)}
-    given = (("weight_movement",), "weight_movement/layers", text / "runs", text)
-    (course,) = check("growing", fields, *given)
-    assert [value == 0 for value in course] == [True, False, True, False, False]
-
-
 def test_filters_of_a_resnet_have_their_weights_measured(monkeypatch, tmp_path):
     seen = []
 
@@ -186,23 +135,6 @@ def test_filters_of_a_resnet_have_their_weights_measured(monkeypatch, tmp_path):
     with pytest.raises(Seen):
         outcomes_of("feature_learning/filter_clouds", fields, tmp_path)
     assert seen[0].names == ("weight_movement",)
-
-
-@pytest.mark.slow
-def test_measures_of_a_resnet_change_nothing(tmp_path):
-    fields = {
-        "data.dataset": "digits",
-        "data.num_train": 12,
-        "data.num_test": 8,
-        "batch_size": 6,
-        "epochs": (1, 2),
-        "gradient_steps": 3,
-        "sweep.filters": (2,),
-        "sweep.seed": (0,),
-    }
-    given = (fields, ("weight_movement",), "weight_movement/Dense_0", tmp_path)
-    (course,) = check("feature_learning/filter_clouds", *given)
-    assert len(course) == 3 and course[0] == 0 < course[1]
 
 
 @pytest.mark.parametrize(

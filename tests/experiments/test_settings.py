@@ -100,14 +100,96 @@ REFUSED = {
     ),
 }
 
+PLAIN = {"sampler": "plain", "population": False}
+PHOTOGRAPHS = {"data.background": "photographs", "data.dataset": "cifar10"}
+READ = PHOTOGRAPHS | {"data.photographs": "x"}
+DISTRACTORS = {"data.background": "distractors", "data.dataset": "cifar10"}
+DISTRACTORS |= {"data.task": "vehicles", "data.placement": "fixed_corner"}
+WIDE = {"model.name": "wide_resnet", "model.norm": "batch"}
+INFINITE = {"learner": "ntk_infinite"}
+MUP = {"network.parameterization": "mup"}
+ONE = {"sweep.noise": (1.0,)}
+BACKGROUNDS = ONE | {"figure_axis": "background_size"}
+COUNTS = ONE | {"figure_axis": "num_train", "sweep.num_train": (12,)}
+UPDATES = ONE | {"figure_axis": "update", "rfm.every_update": True}
+# The same with the fields that are accepted, and a change of the first one that is not.
+CHANGED = {
+    "lsa/activation_sparsity": (
+        ({"model.depth": 16}, {"model.depth": 12}),
+        (WIDE, {"measures": ("kernel_distance",)}),
+    ),
+    "lsa/image_examples": ((READ, {"data.photographs": None}),),
+    "lsa/kernel_bound": (
+        ({}, {"d": 1}),
+        ({}, {"penalties": ()}),
+        ({}, {"pass_fractions": (0.0,)}),
+    ),
+    "lsa/lemmas": (
+        ({}, {"noise_scale": 1e300}),
+        ({}, {"target_error": 0.5}),
+    ),
+    "lsa/noise_curves": (
+        ({"data.image_size": 16}, {"data.image_size": 17}),
+        (DISTRACTORS, {"data.background_size": 18}),
+        (DISTRACTORS, {"data.placement": "random_location"}),
+        (DISTRACTORS, {"data.task": "all"}),
+        ({}, {"data.task": "cifar2"}),
+        (READ | {"data.photograph_size": 4}, {"data.photograph_size": 5}),
+        ({}, {"data.photograph_size": 4}),
+        (READ, {"data.dataset": "mnist"}),
+        ({}, {"data.synset": "plants"}),
+        ({}, {"data.photographs": "x"}),
+        ({}, {"data.folder": "birds"}),
+        ({}, {"data.folder": None, "data.dataset": "folder"}),
+        ({}, {"data.fit": "pad"}),
+        ({"data.fresh_backgrounds": True}, {"data.copies": 2}),
+        (READ | {"noise": 1.0}, {"noise": 1.5}),
+        ({"data.background": "none"}, {"noise": 0.5}),
+        (WIDE | {"model.pool_window": 4}, {"model.pool_window": 5}),
+        ({}, {"model.channels": ()}),
+        ({"learner": "network", **WIDE}, {"learner": "ntk_infinite"}),
+        ({"learner": "network", **WIDE}, {"learner": "ntk_trained"}),
+        (INFINITE, {"data.fresh_backgrounds": True}),
+        (INFINITE, {"ntk_infinite.ridge": ()}),
+        (INFINITE, {"ntk_infinite.ridge": (0.1, 0.2), "ntk_infinite.solver": "nystrom"}),
+        ({"learner": "rfm"}, {"rfm.solver": "nystrom"}),
+        (INFINITE | {"ntk_infinite.solver": "auto"}, {"predict": True}),
+        ({"learner": "ntk_trained"}, {"network.decay_epochs": ()}),
+        (MUP, {"network.weight_decay": 0.1, "network.optimizer": "adam"}),
+        (BACKGROUNDS, {"sweep.noise": (0.0, 1.0)}),
+        (COUNTS, {"sweep.num_train": ()}),
+        ({}, {"sweep.num_train": (12,)}),
+        (UPDATES, {"rfm.every_update": False}),
+        (UPDATES, {"sweep.placement": ("random_corner", "fixed_corner")}),
+        (COUNTS, {"sweep.size": ((8, 16), (8, 8))}),
+        (COUNTS, {"sweep.ntk_width_factor": (1, 4)}),
+    ),
+    "lsa/signal_dynamics": (
+        ({}, {"k": 1}),
+        ({}, {"bias_learning_rate_ratio": -1.0}),
+        ({}, {"sweep.learning_rate": (0.0,)}),
+        (PLAIN | {"num_features": 3}, {"sampler": "shortcut"}),
+        (PLAIN | {"separate_filters": True}, {"population": True}),
+        (PLAIN | {"stride": 10}, {"stride": 11}),
+        (PLAIN | {"num_features": 10}, {"num_features": 11}),
+        (PLAIN | {"num_features": 2}, {"stride": 2}),
+    ),
+    "lsa/signal_scaling": (
+        ({}, {"num_features": 2}),
+        ({}, {"separate_filters": True}),
+        ({}, {"stride": 1}),
+    ),
+}
 
-@pytest.mark.parametrize(
-    ("experiment", "fields", "field"),
-    [(name, *one) for name, faults in REFUSED.items() for one in faults],
-)
-def test_settings_that_do_not_fit_together_are_refused(experiment, fields, field):
+
+CASES = [(name, FITTING.get(name, {}), *one) for name, all_ in REFUSED.items() for one in all_]
+CASES += [(n, *one, next(iter(one[1]))) for n, all_ in CHANGED.items() for one in all_]
+
+
+@pytest.mark.parametrize(("experiment", "accepted", "change", "field"), CASES)
+def test_settings_that_do_not_fit_together_are_refused(experiment, accepted, change, field):
     settings = load_settings(experiment)
-    config = set_fields(settings.default_config(), FITTING.get(experiment, {}))
+    config = set_fields(settings.default_config(), accepted)
     settings.validate(config)
-    with pytest.raises(InputError, match=rf"^config\.{field} is .*; accepted: "):
-        settings.validate(set_fields(config, fields))
+    with pytest.raises(InputError, match=rf"^config\.{field} is [^\n]*; accepted: "):
+        settings.validate(set_fields(config, change))

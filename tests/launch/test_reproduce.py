@@ -5,7 +5,6 @@ A stand-in for launch.sweep takes its place except in one test, which runs the r
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -104,21 +103,6 @@ def sweeps(workdir):
 
 def count(workdir, name):
     return len((workdir / name / "count").read_text())
-
-
-def test_a_dry_run_prints_the_commands_in_their_order_and_writes_nothing(launch, tmp_path, paper):
-    flags = ["--paper=transformers", f"--workdir={tmp_path}", "--only=small,theorem4_3"]
-    printed = launch("reproduce", *flags, "--dry_run").stdout
-    command = "python -m launch.sweep --config=configs/{0}.py:small --workdir={1}"
-    assert printed.splitlines() == [
-        command.format("transformers/theorem4_3", tmp_path / "theorem4_3"),
-        command.format("growing/small", tmp_path / "small"),
-    ]
-    assert not any(tmp_path.iterdir())
-    flags, _ = paper("lemmas", "table2", "fig10", "fig2_b", "theorem1", "fig2_a", "other")
-    printed = launch("reproduce", *flags, "--dry_run", "--scale=full").stdout
-    order = re.findall(r"lsa/(\w+)\.py ", printed)
-    assert order == ["fig2_a", "fig2_b", "fig10", "table2", "theorem1", "lemmas", "other"]
 
 
 def test_a_sweep_that_fails_does_not_stop_the_others(refused, paper, tmp_path):

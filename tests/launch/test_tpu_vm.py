@@ -34,22 +34,6 @@ def printed(*arguments):
 GCLOUD = ["gcloud", "compute", "tpus", "tpu-vm"]
 
 
-def test_create_and_delete():
-    wanted = ["--accelerator-type=v5litepod-8", "--version=v2", "--spot", "--zone=zone"]
-    arguments = ["--type=v5litepod-8", "--version=v2", "--spot", "--project=p"]
-    assert printed("create", *VM, *arguments) == [[*GCLOUD, "create", "vm", *wanted, "--project=p"]]
-    assert printed("delete", *VM) == [[*GCLOUD, "delete", "vm", "--quiet", "--zone=zone"]]
-
-
-def test_fetch_copies_from_the_host_that_writes():
-    log, folder, copy = printed("fetch", *VM, "--workdir=runs/fig6", "--to=mine")
-    assert "--command=tail -n 5 'lsa_jax_project/runs/fig6.log'" in log
-    assert folder == ["mkdir", "-p", "mine"]
-    source = ["--recurse", "vm:lsa_jax_project/runs/fig6", "mine"]
-    assert copy == [*GCLOUD, "scp", *source, "--worker=0", "--zone=zone"]
-    assert printed("fetch", *VM, "--workdir=runs/fig6//", "--to=mine") == [log, folder, copy]
-
-
 def test_run_starts_the_sweep_with_the_same_words_and_does_not_wait_for_it(tmp_path):
     """A stand-in for gcloud runs the code as the VM's shell would, with a stand-in for Python."""
     programs, home = tmp_path / "bin", tmp_path / "home"
@@ -163,17 +147,6 @@ def test_skypilot_fetches_data_and_runs_the_sweep_in_the_bucket_or_a_group_a_job
 
 
 PAGE = re.sub(r"\\\n\s*", " ", (ROOT / "docs" / "launching" / "clouds.md").read_text())
-
-
-def test_the_pages_commands_of_skypilot_set_what_their_files_take():
-    found = re.findall(r"^sky jobs (?:pool apply|launch) .*?(launch/\w+\.yaml)(.*)$", PAGE, re.M)
-    assert [name for name, _ in found] == [
-        f"launch/sky{end}.yaml" for end in ("", "_pool", "_group")
-    ]
-    for name, words in found:
-        given = dict(word.split("=") for word in shlex.split(words) if "=" in word)
-        assert given.keys() <= yaml.safe_load((ROOT / name).read_text())["envs"].keys()
-        assert "CONFIG" not in given or (ROOT / given["CONFIG"]).exists()
 
 
 def test_the_pages_commands_of_the_vm_are_accepted():

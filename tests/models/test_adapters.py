@@ -1,7 +1,6 @@
 """Networks of other libraries keep their outputs, and have finite kernels."""
 
 import functools
-import warnings
 
 import equinox
 import haiku
@@ -270,33 +269,6 @@ REFUSED = {
     "haiku, transformed": (lambda: models.from_haiku(haiku.transform(haiku_mlp)), "function"),
     "equinox, two axes": (lambda: of_equinox(None, one=norm_over("a"), two=norm_over("b")), "a, b"),
 }
-
-
-CONVOLVED = {
-    "flax.linen": lambda c: models.from_flax_linen(
-        linen.Sequential([linen.Conv(3, (3, 3)), lambda x: x.mean((1, 2))])
-    ),
-    "flax.nnx": lambda c: of_nnx(
-        lambda self, x: self.conv(x).mean((1, 2)),
-        conv=lambda rngs: nnx.Conv(c, 3, (3, 3), rngs=rngs),
-    ),
-    "haiku": lambda c: models.from_haiku(lambda x: haiku.Conv2D(3, 3)(x).mean((1, 2))),
-}
-
-
-@pytest.mark.parametrize("name", CONVOLVED)
-def test_images_with_channels_first_are_pointed_out_where_the_last_axis_is_convolved(name):
-    for shape, warned in (((3, 8, 8), 1), ((8, 8, 3), 0)):
-        model = CONVOLVED[name](shape[-1])
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            jax.eval_shape(lambda key: model.init(key, shape), jax.random.key(0))  # noqa: B023
-        assert sum("moveaxis" in str(one.message) for one in found) == warned
-    first = of_equinox(
-        lambda self, x: self.conv(x).mean((1, 2)),
-        conv=lambda key: equinox.nn.Conv2d(3, 3, 3, key=key),
-    )
-    jax.eval_shape(lambda key: first.init(key, (3, 8, 8)), jax.random.key(0))  # reads them so
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -1,6 +1,5 @@
 """Configurations are listed with cost and data, and filtered by both."""
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import machine, papers, progress
-from lsa_jax.reporting.write import counts_in_words
 from lsa_jax.sweep import catalog, gallery_pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,22 +49,6 @@ def test_the_pages_of_the_gallery_are_made_of_its_records(found, tmp_path):
     assert all((tmp_path / path).read_text() == (place / path).read_text() for path in made)
     headings = [(place / path).read_text().partition("\n")[0] for path in made]
     assert len(set(headings)) == len(headings)
-
-
-def test_costs_and_status_are_those_of_the_records(found):
-    quickstart = variant(found, "configs/quickstart.py")
-    record = json.loads((ROOT / "docs/gallery/beyond/quickstart.json").read_text())["sweep"]
-    took = max(record["wall_seconds"], record["run_seconds"])
-    assert quickstart.seconds == took > 60
-    for partly, least in ((True, "at least "), (False, "")):
-        sweep = quickstart.published.sweep._replace(partly_timed=partly)
-        one = quickstart._replace(published=quickstart.published._replace(sweep=sweep))
-        cores = machine.cores(record["machine"]["cores"])
-        assert one.cost == f"{least}{machine.duration(took)} on {cores}" and one.seconds == took
-    assert quickstart.published.status + "." == counts_in_words(record["claims"])
-    small = variant(found, "configs/quickstart.py:small")
-    assert small._replace(estimate=None).cost == "not published"
-    assert variant(found, "configs/quickstart.py:quick").seconds is None
 
 
 def test_sizes_are_chosen_by_cost_data_and_words(found):

@@ -303,30 +303,7 @@ def test_a_source_sees_replica_and_epoch(key, data):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    "field, sized",
-    [
-        ("epochs", lambda size: {"epochs": size}),
-        ("batch_size", lambda size: {"batch_size": size}),
-        ("evaluation.every", lambda size: {"evaluation": Evaluation(every=size)}),
-        ("evaluation.batch_size", lambda size: {"evaluation": Evaluation(batch_size=size)}),
-        ("checkpoints.every", lambda size: {"checkpoints": Checkpoints(every=size)}),
-    ],
-)
-@pytest.mark.parametrize("size", [0, 1.5, None])
-def test_sizes_that_are_no_whole_numbers_above_zero_are_refused(key, run, field, sized, size):
-    with pytest.raises(InputError, match=f"{field} is {size!r}"):
-        run(key, optimizer=SGD, **sized(size))
-
-
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("frozen", [("hiden",), ("hidden", "x"), "hidden"])
 def test_frozen_entries_that_do_not_exist_are_refused(key, run, frozen):
     with pytest.raises(InputError, match="frozen is .*of params: hidden, readout"):
         run(key, optimizer=SGD, frozen=frozen)
-
-
-def test_a_metric_does_not_take_the_place_of_the_loss(key, run):
-    metrics = {"loss": lambda outputs, targets: outputs[:, 0]}
-    with pytest.raises(InputError, match="evaluation.metrics has 'loss'"):
-        run(key, optimizer=SGD, evaluation=Evaluation(metrics=metrics))

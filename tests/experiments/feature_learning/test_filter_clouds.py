@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.special
 from small_sweeps import maker
@@ -11,16 +10,8 @@ from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment
-from lsa_jax.experiments.feature_learning.filter_clouds.experiment import (
-    BLOCKS,
-    PAIRS,
-    make_claims,
-)
 from lsa_jax.experiments.feature_learning.filter_clouds.settings import SETTINGS
-from lsa_jax.experiments.feature_learning.numbers import RESNET
 from lsa_jax.models import Model
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 
 PLAIN = {"learning_rate": 0.5, "momentum": 0.0, "weight_decay": 0.0}
 make = maker(SETTINGS, {"epochs": (1, 2), "near_share": 0.4, "sweep.seed": (3, 6)})
@@ -150,45 +141,3 @@ def test_images_of_two_classes_are_standardised_as_those_of_training(monkeypatch
     mean, std = chosen[0].mean(), chosen[0].std()
     for split, images in zip((task.train, task.test), chosen, strict=True):
         np.testing.assert_allclose(split.inputs, (images - mean) / std, atol=1e-4)
-
-
-def filter_row(filters, seed=0, **more):
-    """Returns a run with the numbers that the paper prints of a width, up to noise."""
-    noise = 0.01 * (seed - 1)
-    row = {"filters": filters, "seed": seed, "status": "ok", "id": f"{filters}_{seed}"}
-    row |= {name: number + noise for name, number in RESNET.get(filters, RESNET[128]).items()}
-    row |= {"test_accuracy": 0.95 + noise / 10, "num_test": 2000}
-    for block in range(1, 5):
-        row[f"block{block}_start_centres_cosine"] = 0.2
-        row |= {f"block{block}_moved_0_3": 0.3, f"block{block}_moved_3_20": 0.1 + noise}
-    return row | {name: row[name] + 0.02 for name in PAIRS} | more
-
-
-@pytest.mark.parametrize(
-    ("fields", "words", "status"),
-    [
-        ({}, "", "shown"),  # the paper's own numbers
-        ({f"block{b}_start_centres_cosine": -0.9 for b in BLOCKS}, "trained", "not shown"),
-        ({f"block{b}_start_centres_cosine": -0.9 for b in BLOCKS}, "block1", "condition not met"),
-        ({"test_accuracy": 0.5}, "cosine", "condition not met"),
-        ({"near_share": 0.01}, "cosine", "condition not met"),  # a cluster is one filter
-        ({f"block{b}_moved_0_3": 0.11 for b in BLOCKS}, "turn", "condition not met"),
-        ({f"block{b}_moved_3_20": 0.4 for b in BLOCKS}, "turn", "not shown"),
-        ({"v1_v2": 0.2}, "mean of the pairs", "not shown"),
-    ],
-)
-def test_each_claim_has_its_threshold_and_conditions(fields, words, status):
-    near = {"near_share": fields.get("near_share", 0.5)}
-    rows = pd.DataFrame([filter_row(128, seed, **fields) for seed in range(3)])
-    axes = {"sweep__filters": (128,), "sweep__seed": (0, 1, 2)}
-    config = make(epochs=(3, 20), **near, **axes)[0]
-    found = decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), rows))
-    assert {row.status for row in found if words in row.item} == {status}
-
-
-def test_the_table_has_the_paper_s_numbers_beside_ours():
-    rows = pd.DataFrame([filter_row(128, 0), filter_row(128, 2), filter_row(9, 1)])
-    of = experiment._table(rows).set_index(["network", "number"])
-    assert of.loc[("ResNet(128)", "block1 centres cosine")].tolist() == [-0.7245, "-0.7245 ± 0.014"]
-    assert of.loc[("ResNet(128)", "v2 v"), "paper"] == 0.8655
-    assert of.loc["ResNet(9)", "paper"].isna().all()

@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.optimize
 import scipy.stats
@@ -12,13 +11,10 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
     fit_best,
     fit_hinge,
-    make_claims,
     random_features,
 )
 from lsa_jax.experiments.feature_learning.fixed_features.settings import SETTINGS
 from lsa_jax.reporting import outcomes
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 
 make = maker(SETTINGS, {})
 draw = jax.jit(random_features, static_argnums=(0, 3))
@@ -116,45 +112,3 @@ def test_networks_and_linear_models_of_a_seed_are_tested_on_the_same_examples(fi
         for run, accuracy in zip(own["id"], own["test_accuracy"], strict=True):
             assert len(kept[run].values) == 50
             assert kept[run].values.mean() == pytest.approx(accuracy)
-
-
-def models(learner, accuracies, size=10, **columns):
-    own = {"bound": 0.2, "test_hinge": 0.4, "norm": 1.0, "train_accuracy": 0.75, "id": ""}
-    own |= {"num_patterns": 80, "k": 5, "learner": learner, "N": size, "status": "ok"}
-    found = pd.DataFrame({"test_accuracy": accuracies}).assign(**(own | columns))
-    return found.assign(seed=found.index, train_accuracy=0.75 + 1e-6 * found.index)
-
-
-def decided(*rows, case=(80, 5)):
-    """Returns the claims on results: of the bound, if it is about the case, and the gap."""
-    results = pd.concat(rows).assign(num_patterns=case[0], k=case[1])
-    axes = {"sweep__cases": (case,), "sweep__N": (10, 20), "sweep__features": ("rbf",)}
-    config = make(**axes, sweep__seed=(0, 1, 2))[0]
-    runs = Runs.of(SETTINGS.sweep(config), results, fresh=True).assign(num_test=10_000)
-    return decide_all(make_claims(config), runs)
-
-
-BEST = models("rbf", (0.8, 0.84, 0.87), 20)
-NETWORK = models("network", (0.9, 0.92, 0.97), np.nan)
-
-
-@pytest.mark.parametrize(
-    ("columns", "bound"),
-    [
-        ({"test_hinge": 0.2}, "shown"),  # at its bound is not below it
-        ({"test_hinge": 0.199}, "not shown"),
-        ({"norm": 0.0, "test_hinge": 0.1}, "shown"),
-        ({"test_hinge": 1.0, "bound": 1.1}, "shown"),  # no better than the answer 0
-    ],
-)
-def test_the_network_exceeds_the_best_model_and_models_below_their_bound_refute_it(columns, bound):
-    first, gap = decided(models("rbf", (0.5,) * 3, **columns), BEST, NETWORK)
-    assert (first.status, gap.status) == (bound, "shown")
-    assert gap.ours == pytest.approx(100 * (0.93 - 2.51 / 3), abs=0.005)
-    worse = NETWORK.assign(test_accuracy=BEST["test_accuracy"] - [0.005, 0.0051, 0.0049])
-    first, gap = decided(models("rbf", (0.5,) * 3), BEST, worse)
-    assert (first.status, gap.status) == ("condition not met", "not shown")
-    # The theorem is about 3 < k <= D / 16.
-    about = {(80, 5): 2, (79, 5): 1, (48, 3): 1, (160, 11): 1}
-    rows = models("rbf", (0.5,) * 3), BEST, NETWORK
-    assert {case: len(decided(*rows, case=case)) for case in about} == about

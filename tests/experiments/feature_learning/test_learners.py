@@ -12,7 +12,7 @@ from small_sweeps import maker, swept
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning import learners, settings
-from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
+from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS
 from lsa_jax.experiments.feature_learning.learning.tasks import Learning, make_law, make_task
 from lsa_jax.reporting import outcomes
@@ -360,20 +360,3 @@ def test_runs_whose_loss_is_not_finite_have_failed_where_they_stopped(tmp_path, 
     for found in EXPERIMENT.run(points, None, tmp_path, lambda fraction: None):
         assert found.status == "failed" and found.outcomes is None
         assert [row["step"] for row in found.history] == [0, 1, 2]  # after the first steps
-
-
-@pytest.mark.parametrize(
-    ("learner", "every", "expected"),
-    [
-        ("network", 3, [0, 1, 2, 3, 6, 8]),
-        ("network", 2, [0, 1, 2, 4, 6, 8]),
-        ("one_step", 3, [1, 3, 6, 8]),
-        ("two_step", 3, [2, 3, 6, 8]),
-        ("ntk", 9, [0, 8]),
-        # Eight passes of three steps: three times as many, and as many evaluations.
-        ("memorise", 3, [0, 9, 18, 24]),
-    ],
-)
-def test_runs_are_measured_as_often_however_many_steps_they_take(learner, every, expected):
-    own = {"sweep__learner": (learner,), "eval_every": every, "memorise__epochs": 8}
-    assert evaluation_steps(make(**own)[1][0].config) == expected

@@ -5,7 +5,6 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from small_sweeps import maker, swept
 
@@ -16,12 +15,9 @@ from lsa_jax.experiments.feature_learning.weight_clouds import experiment
 from lsa_jax.experiments.feature_learning.weight_clouds.experiment import (
     CloudState,
     WeightClouds,
-    make_claims,
 )
 from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 from lsa_jax.training import make_optimizer
 
 TINY = {
@@ -173,38 +169,3 @@ def test_a_run_has_the_measures_of_its_last_step_and_its_start(finished, tmp_pat
         assert outcome.metrics.items() <= row.items()
         assert outcome.outcomes.values.mean() == pytest.approx(row["test_accuracy"])
     assert plain[0].outcomes.test != plain[1].outcomes.test  # each seed draws its test set
-
-
-def decided(fields, values, **columns):
-    """Returns the statuses of claims on neurons of directions that cluster, by seed."""
-    config = make(**fields, sweep__seed=tuple(range(len(values))))[0]
-    name = "share_covered" if config.data.dataset == "gaussian_mixture" else "silhouette"
-    rows = pd.DataFrame({name: values, f"start_{name}": 0.1, "best_count": config.clusters})
-    rows["least_covered"] = 0.9 + 0.001 * rows.index
-    rows = rows.assign(seed=rows.index, id="", test_accuracy=0.99, init_std=config.init_std)
-    runs = Runs.of(SETTINGS.sweep(config), rows.assign(**columns), fresh=True)
-    return [row.status for row in decide_all(make_claims(config), runs.assign(num_test=1000))]
-
-
-SEEDS = [0.8, 0.82, 0.81, 0.79, 0.83]
-
-
-MNIST, MIXTURE = {"data__dataset": "mnist"}, {}
-
-
-@pytest.mark.parametrize(
-    ("fields", "values", "columns", "statuses"),
-    [
-        (MNIST, SEEDS, {}, ["shown", "shown"]),
-        (MNIST, SEEDS, {"best_count": [2, 2, 2, 2, 3]}, ["shown", "not shown"]),
-        (MNIST, SEEDS, {"start_silhouette": [0.1] * 4 + [0.9]}, ["condition not met"] * 2),
-        (MNIST, SEEDS, {"test_accuracy": 0.52}, ["condition not met"] * 2),
-        (MNIST, [0.3, 0.31, 0.32, 0.3, 0.31], {}, ["not shown", "condition not met"]),
-        (MNIST, [0.8, 0.8001], {}, ["shown", "undecided"]),  # two seeds by luck in 4 % of cases
-        (MIXTURE, [1.0, 1.0, 1.0], {}, ["shown"]),
-        (MIXTURE, [1.0, 0.75, 1.0], {}, ["not shown"]),
-        (MIXTURE, [1.0, 1.0, 1.0], {"start_share_covered": 1.0}, ["condition not met"]),
-    ],
-)
-def test_each_claim_has_its_threshold_and_conditions(fields, values, columns, statuses):
-    assert decided(fields, values, **columns) == statuses

@@ -4,14 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.growing.claims import family_claims, noise_claims, stacking_claims
+from lsa_jax.experiments.growing.claims import family_claims, noise_claims
 from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import binomial_error
 from lsa_jax.sweep.variants import set_fields
 
-GROWING = "Spearman of the loss on growing"
 EARLY = "Spearman of the loss after 200 steps"
 COST, LESS, TOP = "relative regret of LAG@200 (", "relative regret of LAG@200 minus", "share of"
 
@@ -45,41 +44,6 @@ def of(rows, start):
 
 def statuses(rows):
     return {row.status for row in rows}
-
-
-GOOD = ([-0.6, -0.65, -0.55], [0.97, 0.98, 0.96], [0.0, 0.01, 0.02])
-
-
-def test_growing_as_the_thesis_has_it_shows_all_of_it():
-    rows = decided(families(*GOOD))
-    assert statuses(rows) == {"shown"} and len(rows) == 7
-    assert [row.item.startswith(EARLY) for row in rows if row.primary] == [True]
-    # Figure 5.2 and table 5.1: 30 operators.
-    jitter = 1e-3 * np.arange(-1, 2)
-    thesis = families(-0.418 + jitter, 0.986 + jitter, 1e-3 + jitter, 0.7986, operators=30)
-    assert statuses(decided(thesis, operators=30)) == {"shown"}
-
-
-def test_losses_that_stay_as_they_were_on_growing_predict_nothing_new():
-    """A learning rate of 0: every loss is in the order of the final ones, the first one too."""
-    rows = decided(families([1.0] * 3, [1.0] * 3, 0.0, 0.0, 0.0, 0.0))
-    assert "shown" not in statuses(rows) and of(rows, GROWING).status == "not shown"
-    for start in (EARLY, LESS, COST):
-        assert of(rows, start).status == "condition not met"
-
-
-@pytest.mark.parametrize(
-    ("numbers", "operators"),
-    [
-        (families(*GOOD, operators=[12, 10, 12]), 12),
-        (families(*GOOD, operators=3), 3),
-        (families([np.nan] * 3, [np.nan] * 3, np.nan, np.nan, np.nan, np.nan), 12),
-        (families([-0.6, np.nan, -0.6], [0.97, np.nan, 0.96], [0.0, np.nan, 0.0]), 12),
-    ],
-)
-def test_unsound_families_show_nothing(numbers, operators):
-    rows = decided(numbers[numbers["seed"] < 3 - (operators == 12)], 3, operators)
-    assert statuses(rows) <= {"condition not met", "not run"}
 
 
 def test_a_correlation_has_the_error_of_its_operators():
@@ -133,19 +97,6 @@ def test_final_losses_are_told_apart_where_they_differ_by_more_than_noise():
         assert not noise_status(losses).startswith("shown")
     spoiled = (noise_status(apart, {(1, 3)}), noise_status(apart, asked=6))
     assert {*spoiled, noise_status(apart[:, :3])} == {"condition not met"}
-
-
-def test_adaptive_stacking_ends_lower_than_the_last_block():
-    rows = [
-        {"strategy": strategy, "seed": seed, "final_loss": loss + seed / 100}
-        for strategy, loss in (("last", 2.5), ("adaptive", 2.25))
-        for seed in (0, 1, 2)
-    ]
-    table = pd.DataFrame(rows).assign(kind="encoder", schedule="constant")
-    (row,) = decided(table, claims=stacking_claims, question="stacking")
-    assert row.status == "shown" and row.ours == pytest.approx(0.25)
-    (row,) = decided(table[1:], 3, claims=stacking_claims, question="stacking")
-    assert row.status == "condition not met"
 
 
 @pytest.mark.parametrize(

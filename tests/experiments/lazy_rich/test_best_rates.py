@@ -154,37 +154,6 @@ def test_parabolas_shift_by_the_mean_of_their_seeds_shifts_with_its_interval(tmp
     assert found.loc[("mup", 2)].tolist() == pytest.approx(expected, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("standard", "mup", "statuses"),
-    [
-        (-1.1, 0.9, ("shown", "shown")),
-        (-1.1, -1.1, ("shown", "not shown")),
-        (-0.9, 0.0, ("not shown", "condition not met")),
-        (-9.0, 0.0, ("condition not met", "condition not met")),  # beyond the rates swept
-    ],
-)
-def test_a_rate_falls_or_stays_by_a_factor_of_two(standard, mup, statuses, tmp_path):
-    bests = {
-        (name, width): {seed: -4.0 + shift * (width > 1) + 0.01 * (seed - 1) for seed in range(3)}
-        for name, shift in (("standard", standard), ("mup", mup))
-        for width in (1, 16)
-    }
-    claims = reported(parabolas(bests, 0.5), tmp_path).claims
-    assert tuple(claim.status for claim in claims) == statuses
-
-
-def test_a_width_with_the_loss_of_a_guess_shows_nothing(tmp_path):
-    """log 10 is the loss of a guess among ten classes, whose own logarithm is 0.83."""
-    bests = {
-        (name, w): {s: -4.0 - w / 8 + 0.01 * s for s in range(3)}
-        for name in ("standard", "mup")
-        for w in (1, 16)
-    }
-    for floor, statuses in ((0.7, {"shown", "not shown"}), (0.9, {"condition not met"})):
-        table = sweep(bests, lambda at, floor=floor: 0.5 * (OCTAVES - at) ** 2 + floor)
-        assert {claim.status for claim in reported(table, tmp_path).claims} == statuses
-
-
 def test_intervals_cover_the_shift_of_the_best_rate(tmp_path):
     rng, covered, errors = np.random.default_rng(1), [], []
     for _ in range(10):

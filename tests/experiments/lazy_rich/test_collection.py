@@ -1,11 +1,9 @@
 """The collection of networks and tasks: its data, its runs, and the claims on its answers."""
 
 from collections import Counter
-from pathlib import Path
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
 from reports import make_report
 from small_sweeps import maker, swept
@@ -13,8 +11,6 @@ from small_sweeps import maker, swept
 from lsa_jax.data import images
 from lsa_jax.experiments.lazy_rich.collection import tasks
 from lsa_jax.experiments.lazy_rich.collection.settings import (
-    CALIBRATION,
-    COLLECTION,
     SETTINGS,
     TASKS,
     Task,
@@ -92,69 +88,3 @@ def test_a_sweep_has_a_row_a_task_and_its_history(tmp_path):
     report = make_report(config, found.reset_index(), tmp_path)
     assert len(report.tables[0][1]) == 2 and not report.figures
     assert {row.status for row in report.claims[:2]} == {"condition not met"}
-
-
-def answers(**changed):
-    """Returns results of all tasks that support every claim, with changes by task."""
-    rows = []
-    for name, task in TASKS.items():
-        c = {"leaves": 0.7, "rich": 0.7, "follows": 0.05}.get(task.expected, 0.3)
-        c = (
-            0.7 / (1 + list(CALIBRATION.values()).index(name)) ** 1.3
-            if name in CALIBRATION.values()
-            else c
-        )
-        word = "rich" if task.expected == "rich" else "neither lazy nor rich: ..."
-        grade = "leaves" if c > 0.5 else "follows" if c < 0.1 else "between"
-        row = {"task": name, "dataset": task.source, "answer": word, "margin": 2.0}
-        row |= {"status": "ok", "seconds": 1.0}
-        row |= {"dynamics": c, "dynamics_low": c - 0.02, "dynamics_high": c + 0.02}
-        row |= {"dynamics_grade": grade, "features_grade": "equal", "gain_grade": "equal"}
-        for question in ("features", "gain"):
-            row |= {question: 0.0, f"{question}_low": -1.0, f"{question}_high": 1.0}
-        rows.append(row | changed.get(name, {}))
-    return pd.DataFrame(rows)
-
-
-def statuses(rows):
-    config = SETTINGS.default_config()
-    report = make_report(config, rows, Path())
-    return {row.item: row.status for row in report.claims}
-
-
-def changes(names, **columns):
-    return {name: columns for name in names}
-
-
-@pytest.mark.parametrize(
-    ("item", "least", "worst"),
-    [
-        ("grades decided", changes(list(COLLECTION)[:6], gain_grade="undecided"), 6),
-        ("narrower", changes(list(COLLECTION)[:4], dynamics_low=0.0, dynamics_high=0.8), 4),
-    ],
-)
-def test_a_quarter_may_be_undecided_and_four_intervals_wide(item, least, worst):
-    (name,) = (found for found in statuses(answers()) if item in found)
-    assert statuses(answers(**least))[name] == "shown"
-    (_, columns), *_ = least.items()
-    one_more = changes(list(COLLECTION)[: worst + 1], **columns)
-    assert statuses(answers(**one_more))[name] == "not shown"
-
-
-@pytest.mark.parametrize(
-    ("item", "changed"),
-    [
-        ("known beforehand", changes(["parity_small_alpha"], answer="rich features without gain")),
-        ("known beforehand", changes(["wine_large_alpha"], dynamics_grade="undecided")),
-        ("nothing learned", changes(["noise_random_targets"], answer="lazy")),
-        ("lower end", changes(["digits_small_alpha"], dynamics_low=0.45)),
-        ("upper end", changes(["digits_large_alpha"], dynamics_high=0.12)),
-        ("falls", changes(["digits_alpha_16"], dynamics=0.6)),
-    ],
-)
-def test_a_wrong_answer_is_seen(item, changed):
-    right = statuses(answers())
-    (name,) = (found for found in right if item in found)
-    assert set(right.values()) == {"shown"}
-    wrong = statuses(answers(**changed))
-    assert wrong.pop(name) == "not shown" and set(wrong.values()) == {"shown"}

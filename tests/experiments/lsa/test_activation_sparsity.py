@@ -2,9 +2,7 @@
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
-from reports import make_report
 
 from lsa_jax import models, parallel
 from lsa_jax.errors import InputError
@@ -13,7 +11,6 @@ from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained
 from lsa_jax.models import Dense
-from lsa_jax.reporting import files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -68,36 +65,3 @@ def test_runs_report_the_activity_of_each_layer_and_name_their_test_set(tmp_path
     assert columns == ["test_active_1", "test_active_2"] and len(outcome.history) == 2
     assert 0 < outcome.metrics["test_active_1"] < 1 and outcome.outcomes.test
     assert outcome.outcomes.values.mean() == pytest.approx(outcome.metrics["test_accuracy"])
-
-
-def reported(workdir, ends, accuracies, layers=2, seeds=2):
-    """Returns the report on seeds of every scale of noise, whose activity falls from 0.5."""
-    rows = []
-    for noise, end in ends.items():
-        for seed in range(seeds):
-            fractions = [
-                {f"test_active_{i + 1}": at / (i + 1) for i in range(layers)}
-                for at in (0.5, end + 0.01 * seed)
-            ]
-            history = [{"epoch": epoch} | found for epoch, found in enumerate(fractions)]
-            history.append({"epoch": 0, "kernel_distance": 0.0})
-            row = {"id": f"{noise}-{seed}", "noise": noise, "seed": seed, "status": "ok"}
-            row["test_accuracy"] = accuracies[noise] + 0.02 * seed
-            files.write_run(workdir, row["id"], row, history[::-1])
-            rows.append(row)
-    failed = rows[0] | {"id": "failed", "status": "failed", "test_accuracy": 0.0}
-    fields = {"sweep.noise": tuple(ends), "sweep.seed": tuple(range(seeds))}
-    config = set_fields(SETTINGS.default_config(), fields)
-    return make_report(config, pd.DataFrame([*rows, failed]), workdir)
-
-
-@pytest.mark.parametrize(
-    ("end", "status"), [(0.3, "shown"), (0.6, "not shown"), (0.48, "undecided")]
-)
-def test_the_claim_follows_the_numbers(tmp_path, end, status):
-    claims = reported(tmp_path, {0.0: end}, {0.0: 0.5}, seeds=3).claims
-    found = {claim.item.split(", ")[1]: claim for claim in claims}
-    assert found["ReLU 1"].ours == pytest.approx(100 * (end - 0.5) + 1)
-    assert {claim.status for claim in claims} == {status}
-    guessed = reported(tmp_path / "guessed", {0.0: end}, {0.0: 0.08}, seeds=3).claims
-    assert {claim.status for claim in guessed} == {"condition not met"}

@@ -1,5 +1,7 @@
 """Theorem 2: fits of fixed filters against closed forms and scikit-learn, and decisions."""
 
+import math
+
 import jax
 import numpy as np
 import pandas as pd
@@ -12,7 +14,6 @@ from lsa_jax.experiments.lsa.kernel_bound.experiment import (
     EXPERIMENT,
     KernelBound,
     fit_logistic,
-    make_claims,
 )
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS, row_length
 from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
@@ -24,9 +25,8 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment as dynamics
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
 from lsa_jax.reporting import outcomes as kept
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.variants import set_fields
 
 TINY = {
     "num_train": 200,
@@ -140,43 +140,21 @@ def test_the_linear_classifier_errs_as_often_as_noise_of_log_k_makes_it(monkeypa
         assert error == pytest.approx(wanted, abs=4 * 0.5 / 4000**0.5)
 
 
-def table(kernel_errors, network_errors, linear_errors=()):
-    learners = [("kernel", m, errors) for m, errors in kernel_errors.items()]
-    learners += [("network", 1, network_errors), ("linear", 1, linear_errors)]
-    rows = [
-        {"learner": learner, "k": 9, "d": 3, "m": m, "seed": s, "test_error": e, "status": "ok"}
-        for learner, m, errors in learners
-        for s, e in enumerate(errors)
+@pytest.mark.parametrize("k", [100, 1000, 10_000])
+def test_rows_are_as_long_as_makes_both_formulas_of_the_noise_agree(k):
+    d = row_length(make(k=k)[0])
+    assert d == pytest.approx((math.log(k) / math.sqrt(k)) ** -2, abs=0.5)
+    assert row_length(make(k=k, d=7)[0]) == 7
+
+
+def test_the_sweep_leaves_out_kernels_with_too_many_weights():
+    fields = {"sweep.k": (1000, 3000), "sweep.m": (2, 50), "sweep.seed": (4,)}
+    fields |= {"sweep.network_seed": (5,), "sweep.linear_seed": (), "max_features": 50 * 21}
+    points = SETTINGS.sweep(set_fields(SETTINGS.default_config(), fields))
+    assert [(p["learner"], p["k"], p.get("m"), p["seed"]) for p in points] == [
+        ("network", 1000, None, 5),
+        ("kernel", 1000, 2, 4),
+        ("kernel", 1000, 50, 4),
+        ("network", 3000, None, 5),
+        ("kernel", 3000, 2, 4),  # 50 filters of 47 entries are too many
     ]
-    return pd.DataFrame(rows)
-
-
-FINE = [0.001, 0.003]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "network", "num_test", "statuses"),
-    [
-        # Too few draws for a probability of 0.999: 0.999^3688 is below 2.5 %.
-        (0.3 + 1e-6 * np.arange(20), FINE, 3000, ("undecided", "shown")),
-        (0.3 + 1e-6 * np.arange(3687), FINE, 10**6, ("undecided", "shown")),
-        (0.3 + 1e-6 * np.arange(3688), FINE, 10**6, ("shown", "shown")),
-        ([0.3, 0.05], FINE, 3000, ("not shown", "shown")),  # one draw is surely below the bound
-        ([0.3, 0.09], FINE, 3000, ("undecided", "shown")),  # 9 % of 3,000 are no sure exception
-        ([0.3, 0.31], [0.1, 0.2], 3000, ("condition not met", "not shown")),
-        ([0.3, 0.31], [0.001], 10_000, ("undecided", "shown of one seed")),
-        ([0.3, 0.31], [0.001, 0.0095], 10_000, ("condition not met", "undecided")),
-    ],
-)
-def test_each_claim_has_its_threshold_and_conditions(kernel, network, num_test, statuses):
-    for many in ({64: [0.001, 0.002]}, {}):
-        rows = table({1: kernel, **many}, network, [0.4, 0.5]).assign(num_test=num_test)
-        found = {row.item: row for row in decide_all(make_claims(9, [1]), Runs.of([], rows))}
-        share = found["share of draws of the kernel that err on 0.1 or more, k = 9, m = 1"]
-        # Without a kernel that is surely below the bound the search may have failed.
-        works = many or min(kernel) < 0.08
-        assert share.status == (statuses[0] if works else "condition not met")
-        assert found["the network's test error, k = 9"].status == statuses[1]
-    linear = found["error of the linear classifier sum_i <w*, X_i>, k = 9"]
-    assert linear.ours == pytest.approx(scipy.stats.norm.sf(3**-0.5), abs=1e-4)
-    assert (linear.status, linear.low) == ("not shown", None)

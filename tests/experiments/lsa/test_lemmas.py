@@ -7,15 +7,12 @@ import pytest
 from reports import make_report
 from small_sweeps import swept
 
-from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas, make_claims
+from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
 K = 1000
-SIZES = tuple(4**place for place in range(3, 11))
 UNIT = 1 / math.log(K) ** 4
 
 
@@ -49,60 +46,6 @@ def test_each_lemma_is_checked_where_it_applies():
     assert math.isnan(check_lemmas(config, late)["lemma3_sketch_least"])
     assert found["onset_ratio"] == pytest.approx(3.0)  # half way from 1 to 5
     assert found["bias_ratio"] == pytest.approx(3.0)
-
-
-def decided(rows):
-    """Returns the decided claims of made-up numbers, a row a k."""
-    return decide_all(make_claims(), Runs.of([], pd.DataFrame(rows)))
-
-
-def numbers(k, **changes):
-    """Made-up numbers of one k of which every statement holds."""
-    fine = {"k": k, "status": "ok", "reached": True, "lemma1_least": 0.4, "lemma1_most": 0.5}
-    fine |= {"lemma1_proof_least": 0.3, "lemma1_proof_most": 0.5, "lemma2_least": 0.01}
-    fine |= {"lemma2_ratio": 1 / k, "lemma3_least": 0.1 * k**0.5, "onset_ratio": 20.0 / k**0.1}
-    return fine | {"bias_ratio": 1.0} | changes
-
-
-@pytest.mark.parametrize(
-    ("place", "changes", "status"),
-    [
-        (0, {"lemma1_least": 0.0}, "not shown"),
-        (1, {"lemma1_most": 0.79}, "shown"),  # below twice the least
-        (1, {"lemma1_most": 0.81}, "not shown"),
-        (1, {"lemma1_least": 0.0}, "not shown"),
-        (1, {"lemma1_most": -0.5}, "not shown"),
-        (2, {"lemma1_proof_least": 0.0}, "not shown"),
-        (3, {"lemma1_proof_most": 0.61}, "not shown"),
-        (4, {"lemma2_least": 0.0}, "shown"),
-        (4, {"lemma2_least": -1e-6}, "not shown"),
-        (5, {"lemma2_ratio": 0.7}, "shown"),  # a constant has exponent 0, which no rounding hides
-        (6, {"lemma3_least": 0.0}, "not shown"),
-        (7, {"lemma3_least": 0.7}, "shown"),
-        (8, {"onset_ratio": 0.7}, "shown"),
-        (9, {"bias_ratio": 2.0}, "shown"),
-        (9, {"bias_ratio": 2.1}, "not shown"),
-        (9, {"bias_ratio": 0.0}, "shown"),
-        (9, {"bias_ratio": -0.1}, "not shown"),
-    ],
-)
-def test_each_statement_has_its_threshold(place, changes, status):
-    assert decided([numbers(k, **changes) for k in SIZES])[place].status == status
-
-
-@pytest.mark.parametrize(
-    ("values", "status"),
-    [((1.0, 1.5, 0.7, 1.2) * 2, "undecided"), ([k**0.5 for k in SIZES], "not shown")],
-)
-def test_an_exponent_that_noise_hides_is_undecided_and_one_above_0_is_not_shown(values, status):
-    rows = [numbers(k, onset_ratio=value) for k, value in zip(SIZES, values, strict=True)]
-    assert decided(rows)[8].status == status
-
-
-def test_runs_that_did_not_arrive_or_did_not_run_are_marked_so():
-    none = decided([numbers(k, reached=False) for k in SIZES])
-    assert {claim.status for claim in none} == {"condition not met"}
-    assert decided([numbers(k) for k in SIZES[:2]])[0].status == "condition not met"
 
 
 def test_a_flow_is_followed_to_the_error_and_its_trajectory_is_reported(tmp_path):

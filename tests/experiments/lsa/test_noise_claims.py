@@ -5,10 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.stats
 from reports import make_report
 
-from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.claims import runs_of
 from lsa_jax.experiments.lsa.noise_curves.report import with_retained
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
@@ -43,14 +41,6 @@ def rows_of(config, table):
     return make_report(config, table, Path("nowhere")).claims
 
 
-def by_learner(**levels):
-    """Returns accuracies from pairs (without noise, with noise) by learner."""
-    return lambda learner, noise, **point: levels[learner][bool(noise)]
-
-
-PARTED = by_learner(network=(0.9, 0.87), ntk_finite=(0.8, 0.6))
-
-
 def test_percentages_are_relative_to_the_same_seed_without_noise():
     config = configure()
     pairs = [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]
@@ -76,99 +66,3 @@ def test_gaps_are_corrected_for_chance_and_paired_by_seed():
     assert (gap.status, gap.primary) == ("shown", False) and gap.spread < 1e-9
     own = rows_of(configure(paper_item=ITEM), results(config, accuracy, spread=0.0))[0]
     assert own.primary and own.holm and own.paper.startswith("above 0")
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "columns", "status"),
-    [
-        (PARTED, {}, "shown"),
-        (by_learner(network=(0.9, 0.6), ntk_finite=(0.8, 0.75)), {}, "not shown"),
-        (by_learner(network=(0.9, 0.6), ntk_finite=(0.9, 0.6)), {}, "undecided"),
-        (PARTED, {"spread": 0.0}, "condition not met"),
-        (PARTED, {"train_accuracy": 0.42}, "condition not met"),
-        (PARTED, {"num_test": 29}, "condition not met"),
-        (by_learner(network=(0.9, 0.87), ntk_finite=(0.8, 0.76)), {"num_test": 60}, "undecided"),
-        # Chance is the constant answer's accuracy, where it was recorded.
-        (PARTED, {"chance": 0.79}, "shown"),
-        (PARTED, {"chance": 0.81}, "condition not met"),
-        # A kernel at chance keeps all of nothing, or anything.
-        (by_learner(network=(0.9, 0.9), ntk_finite=(0.5, 0.4)), {}, "condition not met"),
-        (by_learner(network=(0.5, 0.5), ntk_finite=(0.8, 0.6)), {}, "condition not met"),
-    ],
-)
-def test_decisions_on_gaps(accuracy, columns, status):
-    config = configure()
-    (gap,) = rows_of(config, results(config, accuracy, **columns))
-    assert gap.status == status
-
-
-def test_numbers_of_the_paper_are_for_learners_that_differ():
-    paper = numbers.RETAINED[ITEM].percent
-
-    def as_printed(learner, noise, **point):
-        return 0.9 * (paper[learner] / 100 if noise else 1)
-
-    config = configure(paper_item=ITEM)
-    statuses = [row.status for row in rows_of(config, results(config, as_printed))]
-    assert statuses == ["shown"] * 4
-    alike = by_learner(network=(0.9, 0.88), ntk_finite=(0.9, 0.88))
-    gap, *others = rows_of(config, results(config, alike))
-    assert {row.status for row in others} == {"condition not met"}
-    # A kernel that has not fitted differs all the same, and has no gap.
-    unfitted = results(config, as_printed, train_accuracy=0.8)
-    rows = [row.status for row in rows_of(config, unfitted)]
-    assert rows == ["condition not met", "shown", "shown", "condition not met"]
-    off = by_learner(network=(0.9, 0.9 * 0.97), ntk_finite=(0.8, 0.4))
-    network, ntk = rows_of(config, results(config, off))[1:3]
-    assert (network.paper, network.status) == (96.83, "shown")
-    assert (ntk.paper, ntk.status, ntk.ours) == (85.54, "not shown", 50.0)
-    # The paper's number is at noise 2.
-    config = configure(paper_item=ITEM, **{"sweep.noise": (0.0, 3.0)})
-    found = [row for row in rows_of(config, results(config, off)) if row.item.startswith("%")]
-    assert [row.status for row in found] == ["not run"] * 2
-
-
-def test_a_network_at_chance_does_not_keep_the_paper_s_percentage():
-    config = configure(paper_item="lsa/table1/cifar2_photographs", **{"sweep.noise": (0.0, 1.0)})
-    config.sweep.learner = ("network",)
-    for level, status in ((0.9, "shown"), (0.5, "condition not met")):
-        (row,) = rows_of(config, results(config, lambda level=level, **point: level))
-        assert (row.ours, row.status) == (100.0, status)
-
-
-@pytest.mark.parametrize(
-    ("clean", "noisy", "status"),
-    [(0.86, 0.6, "shown"), (0.75, 0.6, "not shown"), (0.88, 0.87, "condition not met")],
-)
-def test_accuracies_without_noise_are_on_a_par_where_noise_parts_them(clean, noisy, status):
-    config = configure(paper_item=FIGURE6)
-    accuracy = by_learner(network=(0.88, 0.87), ntk_finite=(clean, noisy))
-    par = rows_of(config, results(config, accuracy))[-1]
-    assert par.ours == pytest.approx(100 * (0.88 - clean), abs=1e-6)
-    assert par.status == status and "zero noise" in par.item
-
-
-@pytest.mark.parametrize("learner", ["ntk_trained", "rfm"])
-def test_a_kernel_that_has_learned_is_measured_and_changes_no_claim(learner):
-    config = configure(paper_item=ITEM)
-    alone = {row.item: row.status for row in rows_of(config, results(config, PARTED))}
-    config.sweep.learner = ("network", "ntk_finite", learner)
-    for kept in (0.55, 0.9):
-        levels = {"network": (0.9, 0.87), "ntk_finite": (0.8, 0.6), learner: (0.9, kept)}
-        found = {r.item: r.status for r in rows_of(config, results(config, by_learner(**levels)))}
-        (own,) = found.keys() - alone.keys()
-        assert found.pop(own) == "measured" and found == alone
-
-
-def test_without_a_network_accuracies_are_measured():
-    config = configure(**{"sweep.learner": ("ntk_infinite",), "sweep.noise": (0.0,)})
-    config.sweep.seed = (0,)
-    one = results(config, lambda **point: 0.98, spread=0.0).assign(num_test=10_000)
-    (row,) = rows_of(config, one)
-    assert (row.ours, row.status) == (98.0, "measured")
-    exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
-    np.testing.assert_allclose([row.low, row.high], [100 * end for end in exact], atol=0.03)
-    # Results that lack the sizes of their test sets.
-    early = one.drop(columns=["num_test", "num_classes"])
-    config = set_fields(config, {"data.dataset": "mnist", "sweep.learner": ("ntk_infinite",)})
-    assert rows_of(config, early)[0] == row

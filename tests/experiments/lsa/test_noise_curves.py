@@ -171,31 +171,6 @@ def test_iterations_on_half_a_matrix_and_centres_of_a_stream_are_the_factorisati
         outcome("nystrom")
 
 
-def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):
-    config = configure(
-        figure_axis="num_train",
-        measures=("kernel_distance", "weight_movement"),
-        measured_examples=8,
-        **{
-            "sweep.learner": ("network", "ntk_trained", "ntk_finite"),
-            "sweep.noise": (0.5,),
-            "sweep.num_train": (24,),
-            "sweep.seed": (0,),
-            "ntk_finite.method": "regression",
-            "ntk_finite.ridge": (1e-6,),
-        },
-    )
-    points = make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
-    outcomes = run(points, tmp_path)
-    trained, after, exact = (outcomes[point.id].metrics for point in points)
-    assert (exact["train_accuracy"], exact["ridge"], exact["num_train"]) == (1, 1e-6, 24)
-    assert trained["kernel_distance"] > 0 and trained["weight_movement/Conv_0"] > 0
-    assert trained["measured_examples"] == 8 and after["learner"] == "ntk_trained"
-    assert 0 < trained["linearization_error"] < 2 and "linearization_error" not in exact
-    course = [row["kernel_distance"] for row in outcomes[points[0].id].history]
-    assert course == sorted(course) and course[0] == pytest.approx(0, abs=1e-6) and len(course) == 3
-
-
 def test_a_star_counts_for_each_of_its_backgrounds(tmp_path):
     fields = {"data.dataset": "stars", "data.image_size": 15, "data.test_copies": 3}
     points = make_small([{"learner": "ntk_infinite", "noise": 0.5}], **fields)

@@ -20,17 +20,12 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics.experiment import (
     EXPERIMENT,
     SignalDynamics,
-    make_claims,
-    numbers_of,
 )
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
-RISE = "test accuracy at the end minus the start's"
 SAMPLERS = ("shortcut", "plain")
 # As many runs everywhere as in TINY: the same program, compiled once.
 TINY = {
@@ -147,68 +142,6 @@ def test_measures_along_the_way_begin_at_zero_and_change_nothing(tmp_path):
         assert one.metrics.items() >= other.metrics.items()
         assert distances[0] == pytest.approx(0, abs=1e-6) and distances[-1] > 1e-4
         assert one.metrics["measured_examples"] == 16
-
-
-def course(seed=0, sign=1.0, count=5, **columns):
-    """A made-up run in which everything the paper says holds, or its opposite."""
-    step = 10 * np.arange(count)
-    table = {
-        "step": step,
-        "w_dot_wstar": sign * (0.1 + 0.01 * step),
-        "b": -sign * (0.01 + 0.001 * step) - 1e-5 * seed,
-        "ratio": 0.1 + 0.002 * step,
-        "test_accuracy": 0.5 + sign * (0.005 * step + 0.01 * seed * (step > 0)),
-    }
-    own = {"id": f"{seed}", "seed": seed, "status": "ok"}
-    return pd.DataFrame(own | table).assign(**columns)
-
-
-def decided(runs):
-    """Returns the decided claims of trajectories, by item."""
-    known = Runs.of([], numbers_of(pd.concat(runs)).assign(num_test=5000), fresh=True)
-    return {row.item: row for row in decide_all(make_claims("", {}), known)}
-
-
-def test_claims_are_computed_from_the_trajectories():
-    found = decided([course(0), course(1)])
-    assert {row.status for row in found.values()} == {"shown"} and len(found) == 5
-    assert found[RISE].ours == pytest.approx(0.205)
-    assert found["w.w* at the end"].ours == pytest.approx(0.5)
-    assert found["b at the end"].ours == pytest.approx(-0.05)
-    # Student's interval over seeds that draw their own test examples.
-    reach = scipy.stats.t.ppf(0.975, 1) * 0.01 / 2
-    assert found[RISE].low == pytest.approx(0.205 - reach, abs=6e-5)
-
-
-@pytest.mark.parametrize(
-    ("curve", "ours", "status"),
-    [
-        (10.0 ** np.arange(4), 1.0, "shown"),  # ranks count: Pearson's correlation is 0.82
-        ([0.3], 0.0, "not shown"),
-        # Two neighbours exchanged among five, which is not above 0.9, and among six.
-        ([2, 1, 3, 4, 5], 0.9, "not shown"),
-        ([2, 1, 3, 4, 5, 6], 1 - 6 * 2 / (6 * 35), "shown"),
-    ],
-)
-def test_what_grows_together_has_a_rank_correlation_above_nine_tenths(curve, ours, status):
-    columns = {"w_dot_wstar": curve, "ratio": curve}
-    found = decided([course(s, count=len(curve), **columns) for s in (0, 1)])
-    own = [row for item, row in found.items() if "rank" in item]
-    assert [row.ours for row in own] == pytest.approx([ours] * 2, abs=1e-4)
-    assert len(curve) == 1 or {row.status for row in own} == {status}
-
-
-@pytest.mark.parametrize(
-    ("runs", "of_rise", "of_others"),
-    [
-        ([course(0, sign=-1.0), course(1, sign=-1.0)], "not shown", "condition not met"),
-        ([course(0), course(1, sign=-1.0)], "undecided", "condition not met"),
-    ],
-)
-def test_where_the_accuracy_does_not_rise_nothing_is_shown(runs, of_rise, of_others):
-    found = decided(runs)
-    assert found.pop(RISE).status == of_rise
-    assert {row.status for row in found.values()} == {of_others}
 
 
 @pytest.mark.parametrize(("ratio", "times"), [(None, 1 / 20), (0.25, 0.25)])

@@ -15,13 +15,10 @@ from lsa_jax.experiments.lsa.signal_scaling.experiment import (
     fit_of,
     fit_power_law,
     growths_of,
-    make_claims,
 )
 from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 
 TINY = {
@@ -89,56 +86,11 @@ def rows(steps, reached=None, learner="sgd", seed=0):
     return pd.DataFrame(table).assign(test_error=1e-3 * (1 + seed), status="ok")
 
 
-def decided(results, within=0.0):
-    """Returns the decided claims: whether there is a k0, and the growth of the steps."""
-    learner = results["learner"].iloc[0]
-    return decide_all(make_claims(learner, 0.5, within), Runs.of([], results))
-
-
-def test_growth_is_decided_between_neighbours_from_k0_on():
-    steps, reached = [5.0, 100.0, 200.0, 400.0], [False, True, True, True]
-    first, growth = decided(rows(steps, reached, "population"), within=50.0)
-    assert (first.ours, first.status) == ("64", "shown")
-    assert growth.status == "shown" and growth.ours == pytest.approx(0.5)
-    _, growth = decided(rows([100.0, 100.0, 1000.0], learner="population"))
-    assert growth.status == "not shown" and growth.ours == pytest.approx(1.661)
-    for exponent, status in ((0.98, "shown"), (1.02, "not shown")):
-        own = rows([100 * 4 ** (exponent * place) for place in range(3)], learner="population")
-        first, growth = decided(own)
-        assert (first.status, growth.status, growth.low) == ("shown", status, None)
-
-
 def test_exponents_are_fitted_from_16_times_k0_on_where_there_are_enough_k():
     # At k0 and next to it steps are few; from 16 k0 on they grow like the root of k.
     course = rows([1.0, 2.0, 100.0, 200.0, 400.0])
     assert fit_of(course).exponent == pytest.approx(0.5)
     assert fit_of(course.iloc[:4]) == fit_power_law(course["k"][:4], course["steps_taken"][:4])
-
-
-def test_the_growth_of_minibatches_is_decided_by_seeds():
-    def growth(*seeds):
-        return decided(pd.concat([rows(own, seed=n) for n, own in enumerate(seeds)]))[1]
-
-    assert growth([100.0, 200.0, 400.0]).status == "undecided"
-    apart = growth([100.0, 200.0, 400.0], [110.0, 205.0, 390.0], [90.0, 190.0, 410.0])
-    assert apart.status == "shown" and apart.low < apart.high < 1
-    assert growth([100.0, 300.0, 900.0], [40.0, 300.0, 2000.0]).status == "undecided"
-    # Between one pair of neighbours it is surely faster: the other one's does not matter.
-    faster = growth([100.0, 900.0, 904.0], [101.0, 905.0, 907.0], [99.0, 896.0, 901.0])
-    assert faster.status == "not shown" and faster.low > 1
-
-
-@pytest.mark.parametrize(
-    ("steps", "reached", "statuses"),
-    [
-        ([100.0, 200.0], None, ("condition not met",) * 2),
-        ([1.0, 2.0, 3.0], [False] * 3, ("not shown", "not run")),
-        ([1.0, 2.0, 3.0], [False, False, True], ("condition not met", "not run")),
-    ],
-)
-def test_too_few_k_show_nothing(steps, reached, statuses):
-    found = decided(rows(steps, reached, "population"))
-    assert tuple(claim.status for claim in found) == statuses
 
 
 def test_a_power_law_is_found_exactly_and_a_constant_has_exponent_0():

@@ -5,17 +5,11 @@ import itertools
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
 from small_sweeps import SEARCH, maker
 
 from lsa_jax.experiments.resnet.minimal_norm import experiment, settings
-from lsa_jax.experiments.resnet.minimal_norm.claims import make_claims
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
-from lsa_jax.sweep.variants import set_fields
 
-UNMET = "condition not met"
 TINY = SEARCH | {"d": 9, "num_train": 50, "num_test": 20, "batch_size": 50, "init_std": 0.25}
 TINY |= {"search.learning_rates": (2.0, 1.0), "search.weight_decays": (1e-3, 1e-4, 1e-5)}
 TINY |= {"search.check_epoch": 2, "search.hopeless": 7.0, "sweep.penalty": ()}
@@ -101,69 +95,3 @@ def test_a_larger_penalty_makes_a_smaller_network_that_errs_more_at_every_width(
     np.testing.assert_allclose(by_place[:2], by_place[2:], rtol=1e-3)  # duplicated
     (norm, error), (smaller, larger) = by_place[:2]
     assert smaller < norm and 0 < error < larger < 1
-
-
-HAND = ((9.7, 0.11), (12.5, 0.03), (13.8, 0.01))
-FAR = (0.05, 1.0, 45.0)
-
-
-def statuses(*found, width=100_000, hand=HAND, seeds=(0, 1), **fields):
-    """Returns the statuses of SGD's errors and norm, then of errors by hand.
-
-    Args:
-        *found: (training error, test error, norm) of the candidates of each seed, which differ by
-            0.001 %.
-        width: of the searches.
-        hand: (norm, error) of networks by hand.
-        seeds: of the searches; the sweep asks for two.
-        **fields: of the configuration.
-    """
-    rows = [
-        {"part": "construction", "width": 200, "relative_norm": norm, "test_error": error}
-        | {"penalty": float(penalty), "id": f"hand{penalty}"}
-        for penalty, (norm, error) in enumerate(hand)
-    ]
-    fitted = [norm for error, _, norm in found if error <= 0.12]
-    rows += [
-        {"part": "search", "width": width, "seed": seed, "id": f"search{seed}"}
-        | {"test_error": min(error for _, error, _ in found) * (1 + seed / 1e5)}
-        | {"fitted_norm": min(fitted, default=np.nan) * (1 + seed / 1e5)}
-        for seed in seeds
-    ]
-    axes = {"sweep.width": (width,), "sweep.penalty": tuple(map(float, range(len(hand))))}
-    axes |= {"sweep.hand_width": (200,), "sweep.seed": (0, 1), **fields}
-    config = set_fields(settings.SETTINGS.default_config(), axes)
-    results = pd.DataFrame(rows).assign(status="ok", num_test=5000)
-    claims = decide_all(make_claims(config), Runs.of(settings.SETTINGS.sweep(config), results))
-    return [one.status for one in sorted(claims, key=lambda claim: "by hand" in claim.item)]
-
-
-@pytest.mark.parametrize(
-    ("found", "options", "expected"),
-    [  # errors below 0.3, 0.69, and a norm below 2 * 9.7 of those that fit to 0.12
-        ([(0.11, 0.70, 19.5)], {}, ["shown"] * 3),
-        ([(0.11, 0.68, 19.5)], {}, ["shown", "not shown", "shown"]),
-        ([(0.11, 0.29, 19.3)], {}, ["not shown"] * 3),
-        ([(0.11, 0.31, 19.5), (0.01, 0.5, 19.3)], {}, ["shown", "not shown", "not shown"]),
-        ([(0.11, 0.70, 19.5), (0.13, 0.8, 9.0)], {}, ["shown"] * 3),
-        ([(0.13, 0.70, 19.5), (0.2, 0.8, 19.5)], {}, [UNMET] * 3),
-        # Smaller searches than the paper's show nothing, and refute by their finds.
-        ([FAR], {"width": 200}, [UNMET] * 3),
-        ([(0.05, 0.1, 15.0)], {"width": 200}, ["not shown"] * 3),
-        ([FAR], {"seeds": (0,)}, [UNMET] * 3),  # of two that are planned
-        ([FAR], {"seeds": (0,), "sweep.seed": (0,)}, ["shown of one seed"] * 3),
-        ([FAR], {"hand": HAND[1:]}, ["shown", "shown", UNMET]),
-        ([FAR], {"d": 12, "width": 200}, ["shown"] * 3),  # no number of the paper
-    ],
-)
-def test_sgd_finds_no_small_error_and_no_norm_below_twice_the_one_by_hand(found, options, expected):
-    assert statuses(*found, **options)[:3] == expected
-
-
-@pytest.mark.parametrize(
-    ("error", "status"), [(0.1199, "shown"), (0.1201, "not shown"), (None, "not run")]
-)
-def test_errors_by_hand_are_exact(error, status):
-    hand = [(9.3, error)] if error else []
-    hand.append((9.2, 0.01))  # not within 5 % of 9.7
-    assert statuses(FAR, hand=hand)[3] == status

@@ -3,16 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 from lsa_jax import kernels, models
 from lsa_jax.experiments.theory.laws import experiment, report
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
 from lsa_jax.models.model import Model
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
-from lsa_jax.sweep.fields import product
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.curvature import sharpness
@@ -38,19 +34,6 @@ def trained(directory, **fields):
     data = experiment.load(points, None)
     outcome = experiment.run(points, data, directory, lambda fraction: None)[0]
     return points[0].config, data, outcome
-
-
-def made_up(axes, **columns):
-    """Returns finished runs of all combinations of axes and seeds; columns may be functions."""
-    runs = pd.DataFrame(product(axes | {"seed": SEEDS}))
-    return runs.assign(id=runs.index.astype(str), status="ok", **columns)
-
-
-def reported(table, **fields):
-    """Returns the statuses and numbers of the claims on a made-up table of results."""
-    config = set_fields(SETTINGS.default_config(), fields)
-    runs = Runs.of(SETTINGS.sweep(config), table)
-    return [decide_all([claim], runs)[0] for claim in report.make_claims(config)]
 
 
 # --- training -----------------------------------------------------------------------------------
@@ -240,111 +223,3 @@ def test_evaluations_are_even_and_for_grokking_even_in_log_steps():
 
 
 # --- claims -------------------------------------------------------------------------------------
-
-SEEDS = (0, 1, 2)
-SCALES = tuple(2.0 ** np.array([-9, -7, -5, 0, 3, 6]))
-OCTAVES = np.arange(-8.0, 10.0)
-
-
-def rates_of(depth, power, guess=False):
-    """Returns results whose best rate is alpha^power below 1, times 2 to a seed's own power."""
-    rows = []
-    for alpha in SCALES:
-        for seed in SEEDS:
-            best = min(0, power * np.log2(alpha)) + 0.1 * (seed - 1) * np.sign(np.log2(alpha))
-            for octave in np.log2(min(1, alpha)) + OCTAVES:
-                height = 0.05 * (octave - best) ** 2 - (0 if guess else 2)
-                rows.append((depth, alpha, 2.0**octave, seed, np.exp(height), False))
-    names = ["depth", "output_scale", "learning_rate", "seed", "train_loss", "diverged"]
-    table = pd.DataFrame(rows, columns=names)
-    return table.assign(id=[str(row) for row in range(len(table))], status="ok")
-
-
-@pytest.mark.parametrize(
-    ("depth", "power", "statuses"),
-    [
-        (2, 1.0, ("shown", "shown")),
-        (3, 4 / 3, ("shown", "shown")),
-        (4, 1.5, ("shown", "shown")),
-        (4, 1.0, ("shown", "not shown")),  # that of two layers
-        (2, 4 / 3, ("shown", "not shown")),
-        (2, 3.0, ("shown", "condition not met")),  # beyond the rates swept
-    ],
-)
-def test_the_slope_of_the_best_rate_is_compared_with_the_law_of_its_depth(depth, power, statuses):
-    fields = {
-        "sweep.depth": (depth,),
-        "sweep.output_scale": SCALES,
-        "sweep.learning_rate": tuple(2.0**OCTAVES),
-        "sweep.with_scale": True,
-    }
-    lazy, rich = reported(rates_of(depth, power), **fields)
-    assert (lazy.status, rich.status) == statuses
-    if "condition not met" not in statuses:
-        assert rich.ours == pytest.approx(power, abs=0.03) and lazy.ours == pytest.approx(
-            0, abs=0.05
-        )
-    guessing = reported(rates_of(depth, 1.0, guess=True), **fields)
-    assert {claim.status for claim in guessing} == {"condition not met"}
-
-
-def test_grokking_s_claims_on_delays_the_control_and_the_kernel():
-    scales = (0.25, 0.5, 1.0, 2.0, 64.0)
-    table = made_up(
-        {"output_scale": scales},
-        delay=lambda r: 0.5 * np.log2(r.output_scale) + 3 + 0.01 * r.seed * r.output_scale,
-        test_falls=lambda r: (r.output_scale < 64).astype(float),
-        train_loss=0.01,
-        test_loss=lambda r: 0.01 * r.output_scale + 0.001 * r.seed,
-        kernel_between=lambda r: (0.7 + 0.01 * r.seed).where(r.output_scale >= 1, 0.3),
-        **{f"{name}_train": 0.1 for name in ("kernel_distance", "linearization_gap")},
-        **{f"{name}_test": 0.2 for name in ("kernel_distance", "linearization_gap")},
-    )
-    fields = GROKKING | {"sweep.output_scale": scales}
-    slope, control, low, high, *_ = reported(table, **fields)
-    assert slope.status == control.status == high.status == "shown"
-    assert slope.ours == pytest.approx(0.5, abs=0.05) and low.status == "not shown"
-    never = table.assign(test_falls=0.0)
-    _, control, low, high, *_ = reported(never, **fields)
-    assert {control.status, low.status, high.status} == {"condition not met"}
-    shrinking = table.assign(delay=-table["delay"])
-    assert reported(shrinking, **fields)[0].status == "not shown"
-
-
-def test_sharpness_s_claims_on_the_edge_and_the_lazy_network():
-    axes = {"output_scale": (0.1, 64.0), "learning_rate": (0.1, 0.2)}
-    table = made_up(
-        axes,
-        start_ratio=lambda r: np.where(r.learning_rate < 0.2, 0.3, 0.9),
-        edge_ratio=lambda r: 1.02 + 0.01 * r.seed,
-        sharpening=lambda r: 1.3 + 0.01 * r.seed,
-    )
-    fields = {f"sweep.{name}": values for name, values in axes.items()} | {"law": "sharpness"}
-    found = [claim.status for claim in reported(table, **fields)]
-    assert found == ["shown", "condition not met", "not shown"]
-
-
-@pytest.mark.parametrize(
-    ("hard", "easy", "lazy", "statuses"),
-    [
-        (0.40, 1.6, 0.25, ("shown", "shown", "shown", "shown")),
-        (0.25, 1.5, 0.15, ("not shown", "not shown", "shown", "shown")),  # no gain
-        (0.40, 2.4, 0.25, ("shown", "shown", "not shown", "shown")),  # easy ones gain too
-    ],
-)
-def test_scaling_s_claims_compare_powers_with_those_of_the_infinite_ntk(hard, easy, lazy, statuses):
-    own = {(0.1, 0.25): hard, (64.0, 0.25): lazy, (0.1, 1.5): easy, (64.0, 1.5): 1.5}
-    axes = {"output_scale": (0.1, 64.0), "source_exponent": (0.25, 1.5), "phases": ("aligned",)}
-
-    def powers(runs):
-        of = [own[one] for one in zip(runs.output_scale, runs.source_exponent, strict=True)]
-        return np.array(of) * (1 + 0.01 * runs.seed)
-
-    # The kernel's power is that of the large alpha's rate.
-    table = made_up(
-        axes,
-        exponent=powers,
-        kernel_exponent=lambda r: np.where(r.output_scale > 1, r.source_exponent, 0.1),
-    )
-    fields = SCALING | {f"sweep.{name}": values for name, values in axes.items()}
-    assert tuple(claim.status for claim in reported(table, **fields)) == statuses

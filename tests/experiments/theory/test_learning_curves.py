@@ -2,15 +2,12 @@
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
 from small_sweeps import maker
 
 from lsa_jax import kernels
-from lsa_jax.experiments.theory.learning_curves import claims, experiment
+from lsa_jax.experiments.theory.learning_curves import experiment
 from lsa_jax.experiments.theory.learning_curves.settings import SETTINGS
-from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.runs import Runs
 
 SMALL = {
     "num_others": 20,
@@ -120,56 +117,3 @@ def test_networks_are_trained_on_their_draw_and_kernels_that_learn_on_others(sha
     errors = [np.sum((group.outputs(p) - group.pool.targets) ** 2, axis=1) for p in (before, after)]
     own = experiment.subset(config, 0, 60)
     assert errors[1][own].mean() < 0.1 * errors[0][own].mean()
-
-
-def claims_of(column, **fields):
-    """Returns the decided claims on made-up runs; `column` is a function of n, learner and seed."""
-    config, points = make(sweep__seed=(0, 1, 2), sweep__num_train=(2, 5, 10), **fields)
-    rows = []
-    for point in points:
-        row = {"id": point.id, "status": "ok"} | experiment.EXPERIMENT.columns(point.config)
-        rows.append(row | column(row["num_train"], row["learner"], row["seed"]))
-    runs = Runs.of(SETTINGS.sweep(config), pd.DataFrame(rows), fresh=True)
-    return {row.item: row for row in decide_all(claims.make_claims(config), runs)}
-
-
-def _predictions(found):
-    return tuple(row.status for item, row in found.items() if item.startswith("largest"))
-
-
-@pytest.mark.parametrize(
-    ("ratio", "gap", "error", "expected"),
-    [
-        (1.02, 0.02, 0.4, ("shown", "shown")),
-        (0.97, 0.09, 0.4, ("shown", "not shown")),
-        (0.90, 0.02, 0.4, ("not shown", "shown")),
-        (1.09, 0.02, 0.4, ("not shown", "shown")),
-        (1.00, 0.02, 0.95, ("condition not met", "condition not met")),
-    ],
-)
-def test_predictions_are_claimed_within_a_margin_of_both_sides(ratio, gap, error, expected):
-    def column(n, learner, seed):
-        drift = 0.001 * (seed - 1)
-        # Beyond a sixth of the pool nothing is claimed.
-        off = {"ratio": 2.0} if n > 10 else {"ratio": (ratio if n == 5 else 1.0) + drift}
-        return off | {"test_error": error + drift, "learnability_gap": gap + drift}
-
-    fields = {"sweep__task": ("mnist",), "sweep__learner": ("network", "ntk_start")}
-    found = claims_of(column, **fields)
-    assert _predictions(found) == expected
-    clean = claims_of(column, **fields | {"sweep__task": ("digits",)})
-    assert {*_predictions(clean)} == {"measured"}
-
-
-def test_exponents_are_those_of_power_laws():
-    powers = {"network": 0.9, "ntk_trained": 0.7, "ntk_fixed": 0.3, "ntk_infinite": 0.4}
-
-    def column(n, learner, seed):
-        error = 0.8 * n ** -(powers[learner] + 0.01 * seed)
-        return {"ratio": 1.0, "learnability_gap": 0.0, "test_error": error}
-
-    found = claims_of(column, sweep__learner=tuple(powers))
-    ahead = [row for item, row in found.items() if item.startswith("exponent")]
-    assert [row.status for row in ahead] == ["shown"] * 3
-    ours = [float(str(row.ours).split()[0]) for row in ahead]
-    np.testing.assert_allclose(ours, [0.5, 0.6, 0.4], atol=1e-3)

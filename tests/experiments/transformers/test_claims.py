@@ -49,25 +49,6 @@ def test_a_theorem_is_shown_where_every_run_is_within_the_bound(question):
     assert theorem(question, first_perfect=never)[0].status == UNMET
 
 
-@pytest.mark.parametrize(
-    ("question", "place", "name", "at", "beyond"),
-    [
-        ("value_fixed", 1, "largest_rise", -1e-9, 0.0),
-        ("value_fixed", 2, "least_slope_ratio", 1.001, 1.0),
-        ("value_fixed", 3, "ordered", 1.0, 0.99),
-        ("value_near", 3, "value_distance", 1.0, 1.001),
-    ],
-)
-def test_one_run_beyond_its_bound_refutes_what_holds_in_all(question, place, name, at, beyond):
-    assert theorem(question, **{name: at})[place].status == "shown"
-    one = [at] * 5 + [beyond]
-    assert theorem(question, **{name: one})[place].status == "not shown"
-    # Also where not all runs are within the bound, or one is missing.
-    late = theorem(question, **{name: one, "bound": 1.0, "first_perfect": 2.0})
-    assert late[place].status == "not shown"
-    assert theorem(question, lambda rows: rows[1:], **{name: one})[place].status == "not shown"
-
-
 def steps(tokens=200, seeds=(0, 1, 2), value_std=1e-4, **columns):
     """Returns the claims on steps that pick P up, with some columns replaced."""
     fields = {"question": "value_step", "sweep__cases": ((tokens, 2, 1),), "sweep__seed": seeds}
@@ -76,16 +57,6 @@ def steps(tokens=200, seeds=(0, 1, 2), value_std=1e-4, **columns):
     good = {"columns_right": 1.0, "correlation": drawn, "on_min": 6.9, "off_max": 0.7}
     found = decided(fields, good | {"uniform_attention_limit": 0.08} | columns)
     return [claim.status for claim in found.values()]
-
-
-def test_steps_pick_p_up_or_do_not():
-    assert steps() == ["shown"] * 5
-    near = [0.9] * 4 + [0.899, 0.9, 0.902]
-    assert steps(correlation=near)[1:4:2] == ["not shown", "undecided"]
-    few = [0.9] * 4 + [1.0] * 3  # of the exact step and the small samples
-    assert steps(columns_right=few) == ["not shown", "shown", "shown", "shown", UNMET]
-    assert steps(columns_right=[1.0] * 6 + [0.9])[2] == "not shown"
-    assert steps(uniform_attention_limit=1.0)[4] == "not shown"
 
 
 def test_an_exact_step_that_its_draw_of_v_may_have_made_is_no_result():
@@ -123,7 +94,3 @@ def test_near_and_random_starts_differ_by_fishers_test(seeds, random):
     assert starts(seeds, lambda c: random, seeds) == expected
     # A seed counts once whatever its scales, and fails where it fails at one of them.
     assert starts(seeds, lambda c: random if c == 1 else seeds, seeds, (0.1, 1.0)) == expected
-
-
-def test_one_near_start_that_fails_refutes_that_all_succeed():
-    assert starts(7, lambda c: 7) == ["not shown"] * 2
