@@ -6,9 +6,8 @@ r"""Figure 4 (top left), Karp et al. 2021: CIFAR-10 on photographs of plants.
 DIR holds cifar-10-batches-bin/ and photographs below plants/ (ImageNet's Plants synset in the
 paper). The image goes to a random location; the noise is the intensity of the photograph. Full:
 WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; the paper took 2 to 10 hours a run on
-one RTX 2080 Ti. ":small": WRN-10-1 on 5,000 images for 10 epochs, at zero and at the highest noise,
-one seed, for a CPU; ":medium": on 10,000 images, with three seeds; ":exact": on 5,000 images with
-three seeds, without batch normalisation, and with the NTK solved exactly.
+one RTX 2080 Ti. ":small": WRN-10-1 on 2,000 images, at zero and at the highest noise, three seeds,
+with the NTK solved exactly, so that it fits its training set; for a CPU.
 """
 
 from lsa_jax.experiments.lsa import protocol

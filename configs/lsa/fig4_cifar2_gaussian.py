@@ -5,11 +5,10 @@ r"""Figure 4 (bottom right), Karp et al. 2021: animals or vehicles, on Gaussian 
 
 DIR holds cifar-10-batches-bin/. The image goes to a random location; the noise is the standard
 deviation of the background. Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; the
-paper took 2 to 10 hours a run on one RTX 2080 Ti. ":small": WRN-10-1 on 5,000 images for 10 epochs,
-at zero and at the highest noise, one seed, for a CPU; ":medium": on 10,000 images, with three
-seeds; ":exact": on 5,000 images with three seeds, without batch normalisation, and with the NTK
-solved exactly. Their images are half animals and half vehicles, where all of CIFAR-10 is 60 %
-animals, and the same in all seeds.
+paper took 2 to 10 hours a run on one RTX 2080 Ti. ":small": WRN-10-1 on 2,000 images, at zero and
+at the highest noise, three seeds, with the NTK solved exactly, so that it fits its training set;
+for a CPU. Their images are half animals and half vehicles, where all of CIFAR-10 is 60 % animals,
+and the same in all seeds.
 """
 
 from lsa_jax.experiments.lsa import protocol

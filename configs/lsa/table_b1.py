@@ -6,8 +6,8 @@ DIR holds cifar-10-batches-bin/. Images of 16 x 16 on 32 x 32 and of 32 x 32 on 
 location, in a random corner and in a fixed corner; the noise is the standard deviation of the
 background. Full: WRN-10-10 and its linearisation, 200 epochs, 48 runs a seed; the paper took 2 to
 10 hours a run on one RTX 2080 Ti. On 64 x 64 the WRN has batches of 50 and rate 0.05. ":small":
-WRN-10-1 on 2,500 images of 16 x 16 on 32 x 32, in a random and a fixed corner, at zero and at the
-highest noise, one seed, for a CPU.
+WRN-10-1 on 2,000 images of 16 x 16 on 32 x 32, in a random and a fixed corner, at zero and at the
+highest noise, three seeds, with the NTK solved exactly, for a CPU.
 """
 
 from typing import Any
@@ -36,8 +36,7 @@ get_config = protocol.figure4(
         "sweep.placement": ("random_location", "random_corner", "fixed_corner"),
         "sweep.size": ((16, 32), (32, 64)),
     },
-    small=protocol.SMALLER | _FEWER,
-    exact=protocol.EXACT | _FEWER,
+    small=protocol.SMALL | _FEWER,
     quick=protocol.QUICK | _FEWER,
 )
 
