@@ -1,7 +1,7 @@
 """Optax optimisers and learning-rate schedules by name, with durations in epochs."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -182,6 +182,16 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: Any) -> Non
         ) from error
 
 
+class SameForAll(NamedTuple):
+    """A function that returns one optimiser for any values of a replica."""
+
+    optimizer: optax.GradientTransformation
+
+    def __call__(self, replica: Any) -> optax.GradientTransformation:
+        """Returns the optimiser."""
+        return self.optimizer
+
+
 def optimizers_of(given: Any, replicas: Any) -> Callable[[Any], optax.GradientTransformation]:
     """Returns a function that makes the optimiser of a replica's values.
 
@@ -191,7 +201,7 @@ def optimizers_of(given: Any, replicas: Any) -> Callable[[Any], optax.GradientTr
         InputError: neither of the two, or a function of optax that has not been called.
     """
     if hasattr(given, "update") and hasattr(given, "init"):
-        return lambda _: given
+        return SameForAll(given)
     # optax.adam(None) would go uphill, without a rate.
     uncalled = replicas is None and getattr(given, "__module__", "").startswith("optax.")
     if uncalled or not callable(given):
