@@ -23,17 +23,8 @@ _LINES = ".txt"  # ends the name of a file of configurations
 
 
 def named_in(command: Sequence[str]) -> str:
-    """Returns what follows `--config` in a recorded command; empty where nothing does.
-
-    Earlier versions recorded commands as they were typed; there the last `--config` counts.
-    """
-    found = ""
-    for before, word in zip(["", *command], command, strict=False):
-        if before in ("--config", "-config"):
-            found = word
-        elif word.startswith(("--config=", "-config=")):
-            found = word.partition("=")[2]
-    return found
+    """Returns the value of `--config` in a recorded command; empty where it has none."""
+    return next((word.partition("=")[2] for word in command if word.startswith("--config=")), "")
 
 
 def expand(named: str) -> list[list[str]]:

@@ -16,19 +16,13 @@ from lsa_jax.sweep.points import recorded_points
 
 
 def recorded_groups(workdir: Path) -> list[list[str]]:
-    """Returns the ids of the runs of each group; jax is imported for old records alone.
+    """Returns the ids of the runs of each group.
 
     Raises:
         InputError: no sweep is recorded there.
     """
-    config, points = recorded_points(workdir)
-    found = files.read_record(workdir).get("groups")
-    if found is None:
-        from lsa_jax.sweep.experiment import load_experiment
-
-        groups = load_experiment(config.experiment).groups(points)
-        found = [[point.id for point in group] for group in groups]
-    return found
+    recorded_points(workdir)  # raises
+    return files.read_record(workdir)["groups"]
 
 
 def folders(root: Path) -> list[Path]:

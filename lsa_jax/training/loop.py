@@ -29,7 +29,7 @@ from lsa_jax.models.model import Model, state_names
 from lsa_jax.parallel import Layout, ReplicaLayout, kept_programs, layout_of
 from lsa_jax.training.checkpoints import program_text
 from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
-from lsa_jax.training.optimizers import optimizers_of
+from lsa_jax.training.optimizers import SameForAll, optimizers_of
 from lsa_jax.training.programs import (
     PyTree,
     Recipe,
@@ -105,29 +105,22 @@ class Evaluation(NamedTuple):
 BY_EPOCH = Evaluation()
 
 
-class _Programs(NamedTuple):
-    """`make_init`, `make_epoch`, and `make_evaluate` by source, mapped by a layout."""
-
-    init: Callable
-    epoch: Callable
-    evaluate: dict[str, Callable]
-
-
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """A recipe and the outlines of its sources; jobs of equal hashes have equal programs."""
+    """A recipe and the outlines of its sources; jobs of equal keys have equal programs."""
 
-    hashes: tuple
+    key: tuple
     layout: Layout
     recipe: Recipe = dataclasses.field(compare=False)
     sources: dict[str, Source] = dataclasses.field(compare=False)
 
 
-def _map_programs(job: _Job) -> _Programs:
+def _map_programs(job: _Job) -> tuple[Callable, Callable, dict[str, Callable]]:
+    """Returns `make_init`, `make_epoch`, and `make_evaluate` by source, mapped by the layout."""
     layout, recipe, train = job.layout, job.recipe, job.sources["train"]
     evaluate = {n: layout.map(make_evaluate(recipe, s), 2) for n, s in job.sources.items()}
     epoch = layout.map(make_epoch(recipe, train), 3, donate=True)
-    return _Programs(layout.map(make_init(recipe, train), 2), epoch, evaluate)
+    return layout.map(make_init(recipe, train), 2), epoch, evaluate
 
 
 # Groups of a sweep often differ in their data and in values of replicas alone.
@@ -136,37 +129,27 @@ _kept_programs = kept_programs(_map_programs)
 _latest_programs = kept_programs(_map_programs, most=2)
 
 
-def _same_functions(recipe: Recipe, optimizer: Any, sources: dict[str, Source]) -> tuple:
-    """Returns a key of programs of these very functions; a `_Job` keeps them."""
-    model, metrics = recipe.model, recipe.metrics
-    functions = model.init, model.apply, model.next_state, recipe.loss, optimizer
-    fetched = [(name, id(source.fetch), source.num_examples) for name, source in sources.items()]
-    sizes = recipe.batch_size, recipe.eval_batch_size, recipe.frozen
-    return (*map(id, (*functions, *metrics.values())), *metrics, *fetched, *sizes)
-
-
-class _Given(NamedTuple):
-    """A recipe, its sources, and the keys and values of replicas."""
-
-    recipe: Recipe
-    sources: dict[str, Source]
-    keys: Key[Array, " replicas"]
-    replicas: PyTree
-
-
 class _Run:
-    """One training run: programs compiled for a layout, and the table of its reports."""
+    """One training run: its arguments, its programs, and the table of its reports."""
 
     def __init__(
-        self, given: _Given, epochs: int, evaluation: Evaluation, programs: _Programs
+        self,
+        recipe: Recipe,
+        sources: dict[str, Source],
+        given: tuple[Key[Array, " replicas"], PyTree],
+        epochs: int,
+        evaluation: Evaluation,
+        is_kept: bool,
     ) -> None:
-        self._recipe, sources, keys, self._given = given
-        recipe, self._train = given.recipe, sources["train"]
+        """Takes keys and values of replicas, and whether checkpoints are kept."""
+        self._recipe, self._sources, self._given = recipe, sources, given
+        self._epochs, self._evaluation, self._train = epochs, evaluation, sources["train"]
         self.layout = layout = recipe.layout
         self.steps_per_epoch = -(-self._train.num_examples // recipe.batch_size)
-        self._keys, self._replicas = layout.spread((keys, given.replicas))
+        self._texts = self._program_texts() if is_kept else {}
+        init, self._epoch, self._evaluate = self._programs()
+        self._keys, self._replicas = layout.spread(given)
         self._arrays = {name: layout.share(source.arrays) for name, source in sources.items()}
-        init, self._epoch, self._evaluate = programs
         self.start = init(self._keys, self._replicas, self._arrays["train"])
         self.course = self._course(evaluation.measuring, epochs)
         self.seconds: list[float] = []  # of each epoch that this process trained
@@ -177,15 +160,67 @@ class _Run:
         self.table = {name: np.full(shape, np.nan) for name in ("batch_loss", *measured)}
         due = range(0 if evaluation.start else 1, epochs + 1)
         self._reports = [e for e in due if e % evaluation.every == 0 or e == epochs]
-        self._stop, self._watch = evaluation.stop, evaluation.watch
+
+    def _programs(self) -> tuple[Callable, Callable, dict[str, Callable]]:
+        """Returns the programs; those of an earlier run with equal texts, or the same functions."""
+        recipe, model, metrics = self._recipe, self._recipe.model, self._recipe.metrics
+        outlines = {name: source.outline() for name, source in self._sources.items()}
+        if self._texts:
+            texts = (hashlib.sha256(text.encode()).digest() for text in self._texts.values())
+            # The texts have the evaluation of one source, whose size may be below a batch's.
+            key = *texts, recipe.eval_batch_size
+            return _kept_programs(_Job(key, recipe.layout, recipe, outlines))
+        made = recipe.optimizer
+        given = made.optimizer if isinstance(made, SameForAll) else made
+        functions = model.init, model.apply, model.next_state, recipe.loss, given
+        fetched = [(name, id(one.fetch), one.num_examples) for name, one in outlines.items()]
+        sizes = recipe.batch_size, recipe.eval_batch_size, recipe.frozen
+        key = *map(id, (*functions, *metrics.values())), *metrics, *fetched, *sizes
+        return _latest_programs(_Job(key, recipe.layout, recipe, outlines))
+
+    def _program_texts(self) -> dict[str, str]:
+        """Returns the programs of one replica that decide the bits of a run, by name."""
+        recipe = self._recipe._replace(layout=ReplicaLayout(1, jax.local_devices()[:1]))
+        train, last = self._train, self._sources.get("test", self._train)
+        first = jax.eval_shape(lambda *trees: jax.tree.map(lambda a: a[0], trees), *self._given)
+        init, epoch = make_init(recipe, train), make_epoch(recipe, train)
+        evaluate = make_evaluate(recipe, last)
+        state = jax.eval_shape(init, *first, train.arrays)
+        return {
+            "initial parameters": program_text(init, *first, train.arrays),
+            "model, loss or optimiser": program_text(epoch, state, *first, train.arrays),
+            "evaluation": program_text(evaluate, state, first[1], last.arrays),
+        }
+
+    def identity(self) -> dict[str, int]:
+        """Returns hashes of all that decides the bits of a run, by name.
+
+        Of the functions of `evaluation` only the metrics count.
+        """
+        (keys, replicas), evaluation = self._given, self._evaluation
+        measuring = evaluation.measuring
+        how = evaluation.every, evaluation.start, measuring.names, measuring.examples
+        test = self._sources.get("test")
+        programs = {name: digest(text) for name, text in self._texts.items()}
+        return {
+            "keys": digest(keys),
+            "replicas": digest(replicas),
+            "epochs": self._epochs,
+            "batch size": self._recipe.batch_size,
+            "frozen parameters": digest(repr(self._recipe.frozen)),
+            "training examples": digest(self._train.arrays),
+            "test examples": digest(() if test is None else test.arrays),
+            **programs,
+            "evaluation": digest(f"{how} {programs['evaluation']}"),
+        }
 
     def _course(self, measuring: Measuring, epochs: int) -> Course | None:
-        source, given = self._train, self._given
+        source, replicas = self._train, self._given[1]
         if not measuring.names:
             return None
 
         def fetch(replica: int, index: Array) -> Dataset:
-            own = jax.tree.map(lambda a: a[replica], given)
+            own = jax.tree.map(lambda a: a[replica], replicas)
             return source.fetch(source.arrays, own, index, jnp.int32(0))
 
         model, starts, state = self._recipe.model, self.layout.gather(self.start.params), ()
@@ -212,8 +247,9 @@ class _Run:
         self.seconds.append(time.monotonic() - begun)
         if done + 1 in self._reports:
             self._report(done + 1, state, loss)
-        if self._watch is not None and not (done + 1) & done:  # a power of two
-            self._watch(done + 1, self.layout.gather(state.params))
+        watch = self._evaluation.watch
+        if watch is not None and not (done + 1) & done:  # a power of two
+            watch(done + 1, self.layout.gather(state.params))
         return state
 
     def _report(self, epoch: int, state: ReplicaState, batch_loss: np.ndarray) -> None:
@@ -240,8 +276,9 @@ class _Run:
 
     def going(self, state: ReplicaState, done: int) -> bool:
         """Whether a replica still learns and the reports do not end the training."""
-        if done and done in self._reports and self._stop is not None:
-            if self._stop({name: values[done] for name, values in self.table.items()}):
+        stop = self._evaluation.stop
+        if done and done in self._reports and stop is not None:
+            if stop({name: values[done] for name, values in self.table.items()}):
                 return False
         return bool((self.steps(state) == done * self.steps_per_epoch).any())
 
@@ -278,7 +315,7 @@ class _Run:
         failures = self.failures(state, done)
         if self.keeps_outcomes and self.outcomes is None:  # an earlier process did all epochs
             self.evaluate(state)
-        given = self.layout.gather(state), self._given, self.seconds
+        given = self.layout.gather(state), self._given[1], self.seconds
         pace = measure_throughput(self._recipe, self._train, *given)
         return History(self.rows(done), failures, pace, cost, self.outcomes)
 
@@ -318,46 +355,6 @@ def _check_sizes(
     }
     for name, value in sizes.items():
         require(name, value, integer(1))
-
-
-def _program_texts(given: _Given) -> dict[str, str]:
-    """Returns the programs of one replica that decide the bits of a run, by name."""
-    recipe, sources, *replicas = given
-    recipe = recipe._replace(layout=ReplicaLayout(1, jax.local_devices()[:1]))
-    train, last = sources["train"], sources.get("test", sources["train"])
-    first = jax.eval_shape(lambda *trees: jax.tree.map(lambda a: a[0], trees), *replicas)
-    init, epoch = make_init(recipe, train), make_epoch(recipe, train)
-    evaluate = make_evaluate(recipe, last)
-    state = jax.eval_shape(init, *first, train.arrays)
-    return {
-        "initial parameters": program_text(init, *first, train.arrays),
-        "model, loss or optimiser": program_text(epoch, state, *first, train.arrays),
-        "evaluation": program_text(evaluate, state, first[1], last.arrays),
-    }
-
-
-def _identity(
-    given: _Given, epochs: int, evaluation: Evaluation, texts: dict[str, str]
-) -> dict[str, int]:
-    """Returns hashes of all that decides the bits of a run, by name.
-
-    Of the functions of `evaluation` only the metrics count.
-    """
-    recipe, sources, keys, replicas = given
-    measuring = evaluation.measuring
-    how = evaluation.every, evaluation.start, measuring.names, measuring.examples
-    programs = {name: digest(text) for name, text in texts.items()}
-    return {
-        "keys": digest(keys),
-        "replicas": digest(replicas),
-        "epochs": epochs,
-        "batch size": recipe.batch_size,
-        "frozen parameters": digest(repr(recipe.frozen)),
-        "training examples": digest(sources["train"].arrays),
-        "test examples": digest(sources["test"].arrays if "test" in sources else ()),
-        **programs,
-        "evaluation": digest(f"{how} {programs['evaluation']}"),
-    }
 
 
 def train(
@@ -422,18 +419,8 @@ def train(
         layout,
     )
     recipe = fitted(recipe, evaluation.metrics, sources, key, replicas)
-    given, texts = _Given(recipe, sources, key, replicas), {}
-    outlines = {name: source.outline() for name, source in sources.items()}  # kept without arrays
-    if checkpoints.directory is None or backend.dry_run() is not None:
-        functions = _same_functions(recipe, optimizer, sources)
-        programs = _latest_programs(_Job(functions, recipe.layout, recipe, outlines))
-    else:
-        texts = _program_texts(given)
-        hashes = (hashlib.sha256(text.encode()).digest() for text in texts.values())
-        # The texts have the evaluation of one source, whose size may be below a batch's.
-        key_of_job = *hashes, recipe.eval_batch_size
-        programs = _kept_programs(_Job(key_of_job, recipe.layout, recipe, outlines))
-    run = _Run(given, epochs, evaluation, programs)
+    is_kept = checkpoints.directory is not None and backend.dry_run() is None
+    run = _Run(recipe, sources, (key, replicas), epochs, evaluation, is_kept)
     state, done, cost = run_segments(
         run.start,
         run.table,
@@ -442,7 +429,7 @@ def train(
         kept=checkpoints,
         layout=run.layout,
         going=run.going,
-        identity=lambda: _identity(given, epochs, evaluation, texts),
+        identity=run.identity,
         progress=lambda done: progress and progress(done / epochs),
         course=run.course,
     )

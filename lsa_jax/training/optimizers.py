@@ -1,7 +1,7 @@
 """Optax optimisers and learning-rate schedules by name, with durations in epochs."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import optax
 from jaxtyping import ArrayLike, Float
 
 from lsa_jax.arrays import real_array
-from lsa_jax.checks import integer, number, require, tuple_of
+from lsa_jax.checks import integer, number, one_of, require, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.training.losses import floats
 
@@ -43,44 +43,34 @@ def make_schedule(
     Raises:
         InputError: the name is not one of these, or a duration is not accepted.
     """
+    require("schedule", name, one_of(*SCHEDULES))
     learning_rate = _rate(learning_rate)
     require("epochs", epochs, integer(1))
     require("steps_per_epoch", steps_per_epoch, integer(1))
     require("warmup_epochs", warmup_epochs, number(0))
-    rate = _schedule(name, learning_rate, epochs, steps_per_epoch, decay_epochs, decay_factor)
+    if name == "constant":
+        rate = optax.constant_schedule(learning_rate)
+    elif name == "cosine":
+        rate = optax.cosine_decay_schedule(learning_rate, epochs * steps_per_epoch)
+    else:
+        factor = _falls(decay_epochs, decay_factor, steps_per_epoch)
+        rate = lambda step: learning_rate * factor(step)  # noqa: E731
     if not warmup_epochs:
         return rate
     ramp = optax.linear_schedule(0.0, 1.0, max(1, round(warmup_epochs * steps_per_epoch)))
     return lambda step: ramp(step + 1) * rate(step)
 
 
-def _schedule(
-    name: str,
-    learning_rate: Any,
-    epochs: int,
-    steps_per_epoch: int,
-    decay_epochs: tuple[float, ...],
-    decay_factor: float,
-) -> Callable:
-    """Returns a schedule without warm-up."""
-    if name == "constant":
-        return optax.constant_schedule(learning_rate)
-    if name == "cosine":
-        return optax.cosine_decay_schedule(learning_rate, epochs * steps_per_epoch)
-    if name == "steps":
-        falls: dict[int, float] = {}
-        require(
-            "decay_epochs",
-            tuple(decay_epochs) if isinstance(decay_epochs, list) else decay_epochs,
-            tuple_of(number(0)),
-        )
-        require("decay_factor", decay_factor, number(0))
-        for epoch in decay_epochs:
-            step = round(epoch * steps_per_epoch)
-            falls[step] = falls.get(step, 1.0) * decay_factor
-        factor = optax.piecewise_constant_schedule(1.0, falls)
-        return lambda step: learning_rate * factor(step)
-    raise InputError(f"schedule is {name!r}; accepted: {', '.join(SCHEDULES)}")
+def _falls(decay_epochs: Any, decay_factor: float, steps_per_epoch: int) -> Callable:
+    """Returns the factor on the rate of "steps" by the step."""
+    decay_epochs = tuple(decay_epochs) if isinstance(decay_epochs, list) else decay_epochs
+    require("decay_epochs", decay_epochs, tuple_of(number(0)))
+    require("decay_factor", decay_factor, number(0))
+    falls: dict[int, float] = {}
+    for epoch in decay_epochs:
+        step = round(epoch * steps_per_epoch)
+        falls[step] = falls.get(step, 1.0) * decay_factor
+    return optax.piecewise_constant_schedule(1.0, falls)
 
 
 def make_optimizer(
@@ -107,24 +97,29 @@ def make_optimizer(
         InputError: the name is not one of these, "adam" has factors and a weight decay, or a number
             is not accepted.
     """
+    require("optimizer", name, one_of(*OPTIMIZERS))
     learning_rate = _rate(learning_rate)
     require("momentum", momentum, number(0, 1))
     require("weight_decay", weight_decay, number(0))
-    if rate_factors is not None:
-        return _by_parameter(name, learning_rate, momentum, weight_decay, rate_factors)
-    if name == "adamw":
-        return optax.adamw(learning_rate, weight_decay=weight_decay)
-    if name == "adam":
-        optimizer = optax.adam(learning_rate)
-    elif name == "momentum":
-        optimizer = optax.sgd(learning_rate, momentum=momentum)
-    elif name == "sgd":
-        optimizer = optax.sgd(learning_rate)
-    else:
-        raise InputError(f"optimizer is {name!r}; accepted: {', '.join(OPTIMIZERS)}")
-    if not weight_decay:
-        return optimizer
-    return optax.chain(optax.add_decayed_weights(weight_decay), optimizer)
+    decay = (optax.add_decayed_weights(weight_decay),) if weight_decay else ()
+    scale = () if rate_factors is None else (_scale(rate_factors),)
+    if name in ("sgd", "momentum"):  # linear in the gradient, which may be scaled first
+        mass = momentum if name == "momentum" else None
+        return optax.chain(*scale, *decay, optax.sgd(learning_rate, mass))
+    if name == "adam" and decay and scale:
+        raise InputError(
+            f"weight_decay is {weight_decay} where adam has a rate for each parameter; accepted: "
+            "0, or adamw"
+        )
+    before, after = (decay, ()) if name == "adam" else ((), decay)
+    rate = optax.scale_by_learning_rate(learning_rate)
+    return optax.chain(*before, optax.scale_by_adam(), *scale, *after, rate)
+
+
+def _scale(factors: Any) -> optax.GradientTransformation:
+    return optax.stateless(
+        lambda updates, params: jax.tree.map(lambda u, factor: factor * u, updates, factors)
+    )
 
 
 def _rate(learning_rate: Any) -> Any:
@@ -142,31 +137,6 @@ def _rate(learning_rate: Any) -> Any:
     if not isinstance(rate, jax.core.Tracer):
         require("learning_rate", float(rate), number(0))
     return rate
-
-
-def _by_parameter(
-    name: str,
-    learning_rate: Float[ArrayLike, ""] | Callable,
-    momentum: float,
-    weight_decay: float,
-    rate_factors: Any,
-) -> optax.GradientTransformation:
-    """Returns an optimiser with a rate for each parameter."""
-    scale = optax.stateless(
-        lambda updates, params: jax.tree.map(lambda u, factor: factor * u, updates, rate_factors)
-    )
-    decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
-    if name in ("sgd", "momentum"):  # linear in the gradient, which may be scaled first
-        return optax.chain(scale, *decay, make_optimizer(name, learning_rate, momentum=momentum))
-    if name == "adam" and weight_decay:
-        raise InputError(
-            f"weight_decay is {weight_decay} where adam has a rate for each parameter; accepted: "
-            "0, or adamw"
-        )
-    if name in ("adam", "adamw"):
-        last = optax.scale_by_learning_rate(learning_rate)
-        return optax.chain(optax.scale_by_adam(), scale, *decay, last)
-    return make_optimizer(name, learning_rate)
 
 
 def descend(
@@ -212,6 +182,16 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: Any) -> Non
         ) from error
 
 
+class SameForAll(NamedTuple):
+    """A function that returns one optimiser for any values of a replica."""
+
+    optimizer: optax.GradientTransformation
+
+    def __call__(self, replica: Any) -> optax.GradientTransformation:
+        """Returns the optimiser."""
+        return self.optimizer
+
+
 def optimizers_of(given: Any, replicas: Any) -> Callable[[Any], optax.GradientTransformation]:
     """Returns a function that makes the optimiser of a replica's values.
 
@@ -221,7 +201,7 @@ def optimizers_of(given: Any, replicas: Any) -> Callable[[Any], optax.GradientTr
         InputError: neither of the two, or a function of optax that has not been called.
     """
     if hasattr(given, "update") and hasattr(given, "init"):
-        return lambda _: given
+        return SameForAll(given)
     # optax.adam(None) would go uphill, without a rate.
     uncalled = replicas is None and getattr(given, "__module__", "").startswith("optax.")
     if uncalled or not callable(given):

@@ -120,7 +120,7 @@ def test_killed_workers_and_commands_and_two_commands_at_once_change_no_bit(
 
     first, client = worker(), begin(*command)
     wait_until(
-        lambda: list(workdir.glob("groups/network*/step_*[0-9]")) or not client.process.is_alive()
+        lambda: list(workdir.glob("groups/network*/step_*.npz")) or not client.process.is_alive()
     )
     assert not list(workdir.glob("runs/network*/result.json"))
     os.kill(first.process.pid, signal.SIGKILL)  # in mid-group

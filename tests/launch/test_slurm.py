@@ -208,8 +208,8 @@ def _wait_until(happened, event, every=0.05):
 
 def _epochs(workdir):
     """Epochs of the last checkpoint; 0 where there is none."""
-    names = [path.name for path in workdir.glob("groups/network*/step_*[0-9]")]
-    return max((int(name.removeprefix("step_")) for name in names), default=0)
+    names = [path.name for path in workdir.glob("groups/network*/step_*.npz")]
+    return max((int(name[len("step_") : -len(".npz")]) for name in names), default=0)
 
 
 def _log(workdir):

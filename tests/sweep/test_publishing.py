@@ -96,7 +96,7 @@ def test_a_damaged_record_is_refused(place, damage):
 
 
 def test_kept_results_are_the_sweeps_own_and_have_the_same_bytes_each_time(place, tmp_path):
-    finish(place[1], "a", ["sweep.py", "--config", "c.py:small", "--workdir=somewhere"])
+    finish(place[1], "a", ["sweep.py", "--config=c.py:small", "--workdir=somewhere"])
     path, again = tmp_path / "kept", tmp_path / "again"
     path.write_bytes(publishing.pack(place[1] / "a"))
     publishing.unpack(path, again)

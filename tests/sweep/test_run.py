@@ -294,7 +294,9 @@ def test_claims_of_runs_that_all_came_to_their_end_are_the_experiments_own(repor
     assert report(["ok", "ok"], "--config=configs/lsa/lemmas.py:small").claims == CLAIMS
 
 
-@pytest.mark.parametrize("words", [["--config=c.py:quick"], ["--config", "c.py:quick", "--x=1"]])
+@pytest.mark.parametrize(
+    "words", [["--config=c.py:quick"], ["launch.sweep", "--config=c.py:quick", "--x=1"]]
+)
 def test_a_size_for_tests_shows_nothing(report, words):
     found = report(["ok"], *words).claims
     assert [claim.status for claim in found] == ["not run"] * 3

@@ -2,9 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,39 +16,19 @@ _SAVE_EVERY = 60.0
 _REMEDY = "remove it to have the solution begin again"
 
 
-def recorded(path: Path | str | None, name: str) -> int | None:
-    """Returns a setting of a file, of any system; None where there is none.
-
-    A setting that was chosen by the free memory must stay the same after a kill.
-    """
-    if path is None or not Path(path).exists():
-        return None
-    content = files.read_array(Path(path), _REMEDY)
-    found = content.get(name) if isinstance(content, dict) else None
-    return None if found is None else int(found)
-
-
 class Checkpoint:
     """A file with the last state of one system alone."""
 
-    def __init__(
-        self,
-        path: Path | str | None,
-        parts: str,
-        *system: Any,
-        settings: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, path: Path | str | None, parts: str, *system: Any) -> None:
         """Takes a place, a name that ends in .npz or None, and a system.
 
         Its arrays and numbers identify the system; `parts` are their names, for messages.
-        `settings` are kept for `recorded`.
         """
         self._path = None if path is None else Path(path)
         digest = hashlib.sha256()
         for part in system:
             digest.update(np.ascontiguousarray(part).tobytes())
         self._parts, self._system, self._saved = parts, digest.hexdigest(), time.monotonic()
-        self._settings = settings
 
     def read(self) -> dict[str, np.ndarray] | None:
         """Returns the arrays of the state; None where there are none.
@@ -62,7 +40,7 @@ class Checkpoint:
             return None
         content = files.read_array(self._path, _REMEDY)
         self.check(isinstance(content, dict) and str(content.pop("system", "")) == self._system)
-        return {name: part for name, part in content.items() if name not in self._settings}
+        return content
 
     def check(self, same: bool) -> None:
         """Raises InputError where the file is not of the same system."""
@@ -76,6 +54,6 @@ class Checkpoint:
         """Keeps a state, if the last one was kept a minute ago."""
         if self._path is None or not (now or time.monotonic() - self._saved > _SAVE_EVERY):
             return
-        content = {"system": self._system, **self._settings, **state}
+        content = {"system": self._system, **state}
         files.write_arrays(self._path, {name: np.asarray(a) for name, a in content.items()})
         self._saved = time.monotonic()

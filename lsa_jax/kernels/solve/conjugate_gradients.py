@@ -18,11 +18,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from lsa_jax import arrays, backend
-from lsa_jax.checks import integer, require
+from lsa_jax.checks import integer, optional, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.sharded import PackedMatrix, ShardedRows, by_first, pick
 from lsa_jax.kernels.solve import preconditioner, problem
-from lsa_jax.kernels.solve.checkpoint import Checkpoint, recorded
+from lsa_jax.kernels.solve.checkpoint import Checkpoint
 from lsa_jax.kernels.solve.preconditioner import Preconditioner
 
 # The parts of the system that a checkpoint belongs to, for messages.
@@ -227,17 +227,22 @@ def _solve(
     """
     n, width = right.shape
     tolerance, max_iterations, rank = options
-    rank = recorded(checkpoint, "rank") if rank is None else rank
-    rank = min(n, preconditioner.choose_rank(n) if rank is None else rank)
     if not 0 < tolerance < 1:
         raise InputError(f"tolerance is {tolerance!r}; accepted: above 0, below 1")
     require("max_iterations", max_iterations, integer(1))
-    require("rank", rank, integer(0))
-    needed = 8.0 * (2 * n * rank + 6 * n * width * len(ridges) + len(ridges) * rank**2)
-    problem.check_memory(n, needed, "fewer ridges at a time, or a lower rank")
+    require("rank", rank, optional(integer(0)))
     shifts = np.asarray(ridges, float) * problem.mean_diagonal(gram_train)
     ends = pick(gram_train, np.array([0, n - 1]))
-    system = gram_train.diagonal(), ends, right, shifts, rank
+    store = Checkpoint(checkpoint, _SYSTEM, gram_train.diagonal(), ends, right, shifts)
+    kept, rank = store.read(), None if rank is None else min(n, rank)
+    if kept is not None:  # a rank that was chosen by the free memory stays the same after a kill
+        known = int(kept.pop("rank"))
+        store.check(rank in (None, known))
+        rank = known
+    elif rank is None:
+        rank = preconditioner.choose_rank(n)
+    needed = 8.0 * (2 * n * rank + 6 * n * width * len(ridges) + len(ridges) * rank**2)
+    problem.check_memory(n, needed, "fewer ridges at a time, or a lower rank")
     make = functools.cache(lambda: preconditioner.make(gram_train, tuple(shifts), rank))
     solutions, iterations, residuals = _solve_columns(
         functools.partial(problem.multiply, gram_train),
@@ -245,7 +250,8 @@ def _solve(
         np.tile(right, len(ridges)),
         make,
         (tolerance, max_iterations),
-        Checkpoint(checkpoint, _SYSTEM, *system, settings={"rank": rank}),
+        None if kept is None else _State(**kept),
+        lambda state, **now: store.write(state._asdict() | {"rank": rank}, **now),
         progress,
     )
     residuals = residuals.reshape(len(ridges), width)
@@ -348,21 +354,20 @@ def _solve_columns(
     right: Float[np.ndarray, "n c"],
     make_preconditioner: Callable[[], Callable[[np.ndarray], np.ndarray]],
     limits: tuple[float, int],
-    checkpoint: Checkpoint,
+    state: _State | None,
+    keep: Callable[..., None],
     progress: _Progress | None,
 ) -> tuple[Float[np.ndarray, "n c"], int, Float[np.ndarray, " c"]]:
     """Solves (K + shift I) x = b for every column, so that one pass over K serves all of them.
 
-    scipy's function takes one right-hand side, and would read the matrix once for each. Returns the
-    solutions, the number of iterations, and the true relative residuals.
+    From the start, or from a state; `(state, now=False)` keeps one. scipy's function takes one
+    right-hand side, and would read the matrix once for each. Returns the solutions, the number of
+    iterations, and the true relative residuals.
     """
     (tolerance, max_iterations), scale = limits, np.linalg.norm(right, axis=0)
     scale[scale == 0] = 1.0
     precondition = None
-    kept = checkpoint.read()
-    if kept is not None:
-        state = _State(**kept)
-    else:
+    if state is None:
         precondition = make_preconditioner()
         conditioned = precondition(right)
         product = np.sum(right * conditioned, axis=0)
@@ -376,8 +381,8 @@ def _solve_columns(
             break
         precondition = precondition or make_preconditioner()
         state = _iterate(state, active, multiply, shifts, precondition)
-        checkpoint.write(state._asdict())
-    checkpoint.write(state._asdict(), now=True)
+        keep(state)
+    keep(state, now=True)
     left = right - multiply(state.solution) - shifts * state.solution
     return state.solution, int(state.iterations), np.linalg.norm(left, axis=0) / scale
 
