@@ -204,10 +204,7 @@ def run(group: list[Point], data: TaskData, directory: Path, progress: Progress)
     model = resnet18(config.filters, 2, scale=config.init_scale)
     total, done, trained = sum(config.epochs) + 1, 0, []
     for epochs in config.epochs:
-
-        def report(fraction: float, before: int = done, own: int = epochs) -> None:
-            progress((before + fraction * own) / total)
-
+        report = functools.partial(lambda n, own, f: progress((n + f * own) / total), done, epochs)
         trained.append(_train_to(group, model, data, epochs, directory, report))
         done += epochs
     history, targets = trained[-1][1], data.test.targets

@@ -94,10 +94,6 @@ def _is_decided(row: pd.Series) -> bool:
     return all(isinstance(grade, str) and grade != "undecided" for grade in grades)
 
 
-def _is_narrow(row: pd.Series) -> bool:
-    return row.get("dynamics_high", np.nan) - row.get("dynamics_low", np.nan) < 0.2
-
-
 def _each(number: Callable[[pd.Series], float], names: Collection[str]) -> Statistic:
     """Returns the statistic of a number of each task, without an interval."""
 
@@ -144,9 +140,13 @@ def make_claims() -> list[Claim]:
         _each(itemgetter(f"dynamics_{end}"), (name,))
         for end, name in (("low", least), ("high", most))
     )
+
+    def is_narrow(row: pd.Series) -> bool:
+        return row.get("dynamics_high", np.nan) - row.get("dynamics_low", np.nan) < 0.2
+
     return [
         _at_least(18, "all three grades decided", _is_decided),
-        _at_least(20, "an interval of c narrower than 0.2", _is_narrow),
+        _at_least(20, "an interval of c narrower than 0.2", is_narrow),
         Claim(item="the answer is the one known beforehand", statistic=right, every=True),
         Claim(item="nothing learned: neither rich nor lazy", statistic=neither, every=True),
         Claim(item="lower end of c at alpha = 0.25", statistic=low, above=LEAVES),

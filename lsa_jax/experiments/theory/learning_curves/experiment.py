@@ -39,8 +39,6 @@ _GROUPS = (10, 30, 100, 300, 1000)
 # Streams of a seed's keys and draws.
 _RUN, _POINTS, _SUBSET, _CHANGE = range(10, 14)
 _MOMENTUM = 0.9
-# Fields that results have for every point.
-_COLUMNS = ("task", "learner", "change", "num_train", "seed")
 _PART = 500  # examples that a network sees at a time
 
 
@@ -380,6 +378,8 @@ EXPERIMENT = Experiment(
     run=run,
     report=make_report,
     varying=varying,
-    columns=lambda config: {name: config[name] for name in _COLUMNS},
+    columns=lambda config: {
+        name: config[name] for name in ("task", "learner", "change", "num_train", "seed")
+    },
     fresh=lambda config: True,
 )
