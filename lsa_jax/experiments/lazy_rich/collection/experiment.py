@@ -48,7 +48,6 @@ def run(
     group: list[Point], data: dict[str, images.ImageSet], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Diagnoses the network of one point."""
-    del directory
     (point,) = group
     config, task = point.config, TASKS[point.config.task]
     x, y = tasks.examples(task.examples, data, task.source, config.num_images)
@@ -196,7 +195,6 @@ def draw_calibration(rows: pd.DataFrame) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table of answers, claims and the figure."""
-    del workdir  # everything is in the results
     rows = runs.finished
     drawn = set(CALIBRATION.values()) <= {*rows["task"]}
     return Report(

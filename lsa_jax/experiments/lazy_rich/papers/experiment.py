@@ -324,7 +324,6 @@ def _draw(fine: pd.DataFrame, names: tuple[str, ...]) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns table, claims and figure."""
-    del workdir
     fine, names = runs.finished, config.sweep.task
     return Report(
         tables=[("Test accuracy, or variance explained, in %", _table(runs, names))],

@@ -230,7 +230,6 @@ def outcome(runs: Evaluations, replica: int) -> Outcome:
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains and measures the runs of a group together; one that is not finite fails alone."""
-    del data
     runs = run_until(lambda runs: bool(runs.stopped.all()), group, directory, progress)
     return [outcome(runs, replica) for replica in range(len(group))]
 

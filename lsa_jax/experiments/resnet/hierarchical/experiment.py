@@ -186,7 +186,6 @@ def _search(search: Search, config: Config, directory: Path, progress: Progress)
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Searches for every seed of a group, or solves its kernel."""
-    del data
     config = group[0].config
     if config.learner not in settings.SEARCHED:
         return [run_exact(point.config) for point in group]

@@ -195,7 +195,6 @@ def _search(config: Config, directory: Path, progress: Progress) -> Outcome:
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Makes the networks of a group by hand, or searches for one width."""
-    del data
     if group[0].config.part == "construction":
         return _construct(group)
     return [_search(group[0].config, directory, progress)]

@@ -356,7 +356,6 @@ def draw(table: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns tables, claims and the figure."""
-    del workdir
     table, tasks = runs.finished, config.sweep.task
     pools = ", ".join(f"{TASKS[task].label} {pool_of(config, task)}" for task in tasks)
     return Report(
