@@ -116,19 +116,11 @@ def train(
     output_scale: float | None,
     measures: tuple[str, ...],
 ) -> tuple[Any, list[Outcome]]:
-    """Trains the network of a group at every point at once, and measures it.
+    """Trains the network at every point of a group at once, and measures it.
 
-    Args:
-        group: points that differ in seed and rate alone.
-        task: both splits.
-        rates: one a point.
-        directory: of checkpoints.
-        progress: called with the fraction done.
-        output_scale: alpha of `models.scaled`, infinite for the linearisation; None trains f.
-        measures: of the network, see `training.measures`.
-
-    Returns:
-        The network's trained parameters, with an axis of points, and the outcomes.
+    Points differ in seed and rate alone. `output_scale` is alpha of `models.scaled`, infinite for
+    the linearisation; None trains f. Returns the network's trained parameters, with an axis of
+    points, and the outcomes.
     """
     config = group[0].config
     model, frozen = (network := build(config)), ()

@@ -55,7 +55,8 @@ def shallow(
             # By name: other matrices are square too where d or k is m.
             of_u = name == "u" or (name == "b2" and "u" in shapes)
             law = ("width" if of_u else "fans") if init == "mixed" else init
-            std = _initial_std(law, width, fan_in, shape[-1])
+            fans = 1 / (sqrt(fan_in) + sqrt(shape[-1]))
+            std = {"width": 1 / sqrt(width), "fan_in": 1 / sqrt(fan_in), "fans": fans}[law]
             params[name] = std * jax.random.normal(jax.random.fold_in(key, place), shape)
         return params
 
@@ -106,12 +107,6 @@ def _shapes(
     if net == "3layer_bottleneck":
         shapes |= {"r": ((width, num_outputs), width)}
     return shapes
-
-
-def _initial_std(init: str, width: int, fan_in: int, fan_out: int) -> float:
-    if init == "width":
-        return 1 / sqrt(width)
-    return 1 / sqrt(fan_in) if init == "fan_in" else 1 / (sqrt(fan_in) + sqrt(fan_out))
 
 
 def _affine(

@@ -130,11 +130,6 @@ class _Training:
         return layout.gather(layout.map(self._connect, 2)(layout.spread(own), pairs, *shared))
 
 
-def _of_s(params: Tree) -> Tree:
-    """Returns the parameters of the models on S."""
-    return jax.tree.map(lambda leaf: leaf[:, 0], params)
-
-
 def _train(group: list[Point], data: Data, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains and measures a group from its last checkpoint."""
     config, run, chosen = group[0].config, _Training(group, data), _with_paths(group)
@@ -146,8 +141,8 @@ def _train(group: list[Point], data: Data, directory: Path, progress: Progress) 
     names = ("train_accuracy", "test_accuracy") if chosen else ()
     paths = {name: np.full(places, np.nan, np.float32) for name in names}
     if config.measures:
-        start = run.layout.gather(run.start).params
-        course = course_of_weights(Measuring(config.measures, network=_of_s), start, steps)
+        of_s = Measuring(config.measures, network=partial(jax.tree.map, lambda leaf: leaf[:, 0]))
+        course = course_of_weights(of_s, run.layout.gather(run.start).params, steps)
 
     def advance(models: Tree, segment: int) -> Tree:
         before, step = steps[segment : segment + 2]

@@ -39,7 +39,6 @@ def _columns(config: Config) -> dict[str, Any]:
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Answers the group's question."""
-    del data
     tasks = [make_lists(point.config) for point in group]
     config = group[0].config
     if config.question == "value_random":

@@ -63,5 +63,6 @@ def test_runs_report_the_activity_of_each_layer_and_name_their_test_set(tmp_path
     (outcome,) = EXPERIMENT.run(points, data, tmp_path, lambda fraction: None)
     columns = [name for name in outcome.metrics if name.startswith("test_active")]
     assert columns == ["test_active_1", "test_active_2"] and len(outcome.history) == 2
-    assert 0 < outcome.metrics["test_active_1"] < 1 and outcome.outcomes.test
+    assert outcome.metrics["num_test"] == 8 and outcome.outcomes.test
+    assert 0 < outcome.metrics["test_active_1"] < 1
     assert outcome.outcomes.values.mean() == pytest.approx(outcome.metrics["test_accuracy"])

@@ -204,10 +204,7 @@ def run(group: list[Point], data: TaskData, directory: Path, progress: Progress)
     model = resnet18(config.filters, 2, scale=config.init_scale)
     total, done, trained = sum(config.epochs) + 1, 0, []
     for epochs in config.epochs:
-
-        def report(fraction: float, before: int = done, own: int = epochs) -> None:
-            progress((before + fraction * own) / total)
-
+        report = functools.partial(lambda n, own, f: progress((n + f * own) / total), done, epochs)
         trained.append(_train_to(group, model, data, epochs, directory, report))
         done += epochs
     history, targets = trained[-1][1], data.test.targets
@@ -244,7 +241,6 @@ FEWEST_FILTERS = 3
 BLOCKS = (1, 2, 3, 4)
 PAIRS = ("v1_v2", "v1_v3", "v2_v3")
 CENTRES = tuple(f"block{block}_centres_cosine" for block in BLOCKS)
-_TEST_IMAGES = 2000  # of two of CIFAR-10's classes
 
 
 def make_claims(config: Config) -> list[Claim]:
@@ -343,8 +339,6 @@ def _draw(pictures: list[dict[str, Any]]) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table, the claims and one picture a width, of its first seed."""
-    if "num_test" not in runs.finished:  # older results
-        runs = runs.assign(num_test=config.data.num_test or _TEST_IMAGES)
     curves, pictures = read_courses(workdir, runs.finished, ["id"])
     first = runs.finished.groupby("filters")["id"].first()
     note = (
@@ -358,7 +352,6 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     return Report(
         tables=[("The paper's numbers and ours", _table(runs.finished))],
         claims=make_claims(config),
-        runs=runs,
         figures={
             f"filters_{filters}": functools.partial(_draw, pictures[run])
             for filters, run in first.items()

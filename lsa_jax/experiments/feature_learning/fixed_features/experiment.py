@@ -175,7 +175,6 @@ def _run_networks(group: list[Point], directory: Path, progress: Progress) -> li
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains a case's networks as replicas, or fits the linear models of one seed."""
-    del data
     if group[0].config.learner == "network":
         return _run_networks(group, directory, progress)
     return _run_linear(group, progress)

@@ -145,12 +145,7 @@ def size_claims(config: Config) -> list[Claim]:
 
 
 def make_claims(config: Config, *, chosen: bool = False) -> list[Claim]:
-    """Returns the claims of a sweep.
-
-    Args:
-        config: of the sweep.
-        chosen: whether the runs have students of the teachers that algorithm 1 chose.
-    """
+    """Returns the claims of a sweep; `chosen` ones have students of algorithm 1's teachers."""
     if {*config.sweep.share} <= {1.0}:
         return size_claims(config)
     mixed = [own for own in panels(config) if 0 < own["share"] < 1]

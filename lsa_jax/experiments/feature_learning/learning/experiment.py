@@ -104,7 +104,6 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
 
     A run whose loss stops being finite has failed; the others go on.
     """
-    del data
     config, outcomes = group[0].config, []
     if config.learner in learners.EXACT:
         for done, point in enumerate(group, start=1):

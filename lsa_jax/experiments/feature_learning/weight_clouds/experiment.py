@@ -342,8 +342,6 @@ def _draw(rows: list[dict[str, Any]]) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table, the claims and the pictures of the first seed of each scale."""
-    if "num_test" not in runs.finished:  # older results; at most
-        runs = runs.assign(num_test=config.data.num_test)
     rows = runs.finished.sort_values("init_std", kind="stable")
     curves, pictures = read_courses(workdir, rows, ["id", "init_std"])
     figures, extra = {}, {"curves": curves}
@@ -362,7 +360,6 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     return Report(
         tables=[("Directions of the neurons by step", table)],
         claims=make_claims(config),
-        runs=runs,
         figures=figures,
         extra_tables=extra,
         notes=[note],

@@ -48,7 +48,6 @@ def run(
     group: list[Point], data: dict[str, images.ImageSet], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Diagnoses the network of one point."""
-    del directory
     (point,) = group
     config, task = point.config, TASKS[point.config.task]
     x, y = tasks.examples(task.examples, data, task.source, config.num_images)
@@ -92,10 +91,6 @@ def _is_right(row: pd.Series) -> bool:
 def _is_decided(row: pd.Series) -> bool:
     grades = [row.get(f"{name}_grade") for name in ("dynamics", "features", "gain")]
     return all(isinstance(grade, str) and grade != "undecided" for grade in grades)
-
-
-def _is_narrow(row: pd.Series) -> bool:
-    return row.get("dynamics_high", np.nan) - row.get("dynamics_low", np.nan) < 0.2
 
 
 def _each(number: Callable[[pd.Series], float], names: Collection[str]) -> Statistic:
@@ -144,9 +139,13 @@ def make_claims() -> list[Claim]:
         _each(itemgetter(f"dynamics_{end}"), (name,))
         for end, name in (("low", least), ("high", most))
     )
+
+    def is_narrow(row: pd.Series) -> bool:
+        return row.get("dynamics_high", np.nan) - row.get("dynamics_low", np.nan) < 0.2
+
     return [
         _at_least(18, "all three grades decided", _is_decided),
-        _at_least(20, "an interval of c narrower than 0.2", _is_narrow),
+        _at_least(20, "an interval of c narrower than 0.2", is_narrow),
         Claim(item="the answer is the one known beforehand", statistic=right, every=True),
         Claim(item="nothing learned: neither rich nor lazy", statistic=neither, every=True),
         Claim(item="lower end of c at alpha = 0.25", statistic=low, above=LEAVES),
@@ -196,7 +195,6 @@ def draw_calibration(rows: pd.DataFrame) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table of answers, claims and the figure."""
-    del workdir  # everything is in the results
     rows = runs.finished
     drawn = set(CALIBRATION.values()) <= {*rows["task"]}
     return Report(

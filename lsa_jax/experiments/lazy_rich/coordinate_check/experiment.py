@@ -112,7 +112,6 @@ def run(
     group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Takes a few steps at every point of a group, one after the other."""
-    del directory  # a few steps are taken again
     task, found = digits.task_of(group[0], data), []
     check = make_check(group[0].config, task)
     for done, point in enumerate(group, start=1):
@@ -197,7 +196,6 @@ def draw(table: pd.DataFrame) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns slopes, claims and the figure."""
-    del workdir  # everything is in the results
     table = runs.finished
     return Report(
         tables=[("Slope of log change against log width", _table(runs))],

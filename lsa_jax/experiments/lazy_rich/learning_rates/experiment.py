@@ -224,7 +224,6 @@ def draw(table: pd.DataFrame) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the best rates, the claims and the figure."""
-    del workdir  # everything is in the results
     table = runs.finished
     if "train_loss" not in table:
         return Report(notes=["All runs left the finite numbers."])

@@ -198,11 +198,8 @@ def make_claims(config: Config) -> list[Claim]:
 def _gap(task: str) -> Claim:
     """Returns the claim that the network exceeds its best fixed kernel."""
     item = f"points, network minus its best fixed kernel: {TASKS[task]}"
-    gap, conditions = (
-        minus(score_of(task, "network"), _best_fixed(task)),
-        (_learns(task, "network"),),
-    )
-    return Claim(item, gap, above=0.0, conditions=conditions, digits=2)
+    gap = minus(score_of(task, "network"), _best_fixed(task))
+    return Claim(item, gap, above=0.0, conditions=(_learns(task, "network"),), digits=2)
 
 
 def _midway(task: str) -> list[Claim]:
@@ -264,10 +261,8 @@ def _learns(task: str, learner: str) -> Condition:
     """Returns the condition that a learner is above chance, or explains some variance."""
 
     def unmet(runs: Runs) -> str:
-        sample, rows = (
-            score_of(task, learner)(runs),
-            runs.where(task=task, learner=learner).finished,
-        )
+        sample = score_of(task, learner)(runs)
+        rows = runs.where(task=task, learner=learner).finished
         if rows.empty:
             return ""
         classes = int(rows["num_classes"].iloc[0])
@@ -329,7 +324,6 @@ def _draw(fine: pd.DataFrame, names: tuple[str, ...]) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns table, claims and figure."""
-    del workdir
     fine, names = runs.finished, config.sweep.task
     return Report(
         tables=[("Test accuracy, or variance explained, in %", _table(runs, names))],

@@ -113,9 +113,10 @@ def run(
         measuring=experiment.measuring(config, model, trained),
         start=True,
     )
-    chance = {"chance": best_constant_accuracy(task.test.targets)}
+    chance = best_constant_accuracy(task.test.targets)
+    sizes = {"num_test": len(task.test.images), "chance": chance}
     found = [experiment.training_outcome(history, config, place) for place in range(len(group))]
-    outcomes = [outcome._replace(metrics=outcome.metrics | chance) for outcome in found]
+    outcomes = [outcome._replace(metrics=outcome.metrics | sizes) for outcome in found]
     return with_test(outcomes, (task.test.images, task.test.targets))
 
 
@@ -144,9 +145,6 @@ def make_claims(noises: Sequence[float], layers: Sequence[str]) -> list[Claim]:
 _PREFIX = "test_active_"
 
 _COLUMNS = {"first": "at the start", "last": "at the end", "test_accuracy": "test accuracy"}
-
-# Least number of test images, for results that lack it.
-_EXAMPLES = 500
 
 
 def _activity(done: pd.DataFrame, workdir: Path) -> pd.DataFrame:
@@ -195,7 +193,6 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     table = _activity(runs.finished, workdir)
     changes = _changes(table)
     rows = changes.merge(runs.finished.drop(columns="id"), on=["noise", "seed"])
-    rows = rows.assign(num_test=rows.get("num_test", _EXAMPLES))
     layers = [layer for layer in dict.fromkeys(changes["layer"]) if layer != MEAN]
     return Report(
         tables=[("Active neurons (%)", table_of_means(rows, ["noise", "layer"], _COLUMNS))],

@@ -16,6 +16,7 @@ from lsa_jax import processes
 from lsa_jax.experiments.lsa.noise_curves import tasks
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.reporting import files
+from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
@@ -48,14 +49,9 @@ def _panel(images: Float[np.ndarray, "n b b c"]) -> Float[np.ndarray, "b w c"]:
 
 def draw(results: pd.DataFrame, workdir: Path) -> Any:
     """Draws one row for each background and placement, and one column a noise level."""
-    import matplotlib.pyplot as plt
-
     rows = list(results.groupby(["background", "placement"], sort=False))
     columns = max(len(row) for _, row in rows)
-    size = (2.6 * columns, 1.15 * len(rows))
-    figure, grid = plt.subplots(
-        len(rows), columns, figsize=size, layout="constrained", squeeze=False
-    )
+    figure, grid = subplots(len(rows), columns, 2.6, 1.15)
     for axis in grid.flat:
         axis.set(xticks=[], yticks=[])
         axis.set_frame_on(False)

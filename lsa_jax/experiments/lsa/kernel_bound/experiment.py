@@ -208,7 +208,6 @@ def linear_error(config: Config) -> float:
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains a group's networks as replicas, fits the kernels of one seed, or just measures."""
-    del data
     learner = group[0].config.learner
     if learner == "network":
         return _run_networks(group, directory, progress)
@@ -358,7 +357,6 @@ def _draw(rows: pd.DataFrame) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns the table, the claims and the figure of a sweep."""
-    del workdir
     rows = runs.finished.assign(above=1.0 * (runs.finished["test_error"] >= BOUND))
     points = [point for point in SETTINGS.sweep(config) if point["learner"] == "kernel"]
     return Report(

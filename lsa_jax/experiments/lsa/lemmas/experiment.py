@@ -73,7 +73,6 @@ def check_lemmas(config: Config, course: pd.DataFrame) -> dict[str, float]:
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Follows the population gradient's flow of one point and checks the lemmas along it."""
-    del data, directory, progress
     ((_, _, config),) = group
     flow, sigma = flow_to_target(config)
     history = [

@@ -31,8 +31,6 @@ MARGIN = 2.0
 AFTER_UPDATE = "test_accuracy_update_"
 
 PLACES = ("placement", "image_size", "background_size")
-# For results that lack the size of their test set and its number of classes.
-_CLASSES, _TEST_IMAGES = {"cifar2": 2, "vehicles": 4}, 10_000
 _NETWORK, _MACHINE = {"learner": "network"}, {"learner": "rfm"}
 _Conditions = tuple[Condition, ...]
 
@@ -70,11 +68,7 @@ def arrangement_name(
 
 
 def runs_of(config: Config, runs: Runs) -> Runs:
-    """Returns the runs with their numbers of test examples and classes, and on noise `labelled`."""
-    classes = len(config.data.classes) or _CLASSES.get(config.data.task, 10)
-    defaults = {"num_test": config.data.num_test or _TEST_IMAGES, "num_classes": classes}
-    known = runs.finished.reindex(columns=list(defaults)).astype(float).fillna(defaults)
-    runs = runs.assign(**known)
+    """Returns the runs, on noise or the size of backgrounds `labelled`."""
     if config.figure_axis not in AXES:
         return runs
     both = [labelled(config, rows) for rows in runs[:2]]

@@ -277,20 +277,15 @@ def training_outcome(history: training.History, config: Config, replica: int) ->
     return outcome._replace(timings=timings | outcome.timings)
 
 
-def _fixed_kernel(point: Point, task: ImageTask, inputs: Array, method: str) -> Callable:
-    """Returns the kernel of a learner that has it before any training."""
-    model = build_model(point.config, point.config.learner, task.train.targets.shape[1])
-    key = init_key(_run_key(point))
-    return LEARNERS[point.config.learner].kernel(key, model, inputs, method)
-
-
 def run(
     group: list[Point], data: dict[str, ImageTask], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single point exactly."""
     config, task = group[0].config, tasks.task_of(group[0], data)
     if is_exact(config):
-        make_kernel = functools.partial(_fixed_kernel, group[0], task)
+        model = build_model(config, config.learner, task.train.targets.shape[1])
+        key, kernel = init_key(_run_key(group[0])), LEARNERS[config.learner].kernel
+        make_kernel = functools.partial(kernel, key, model)
         outcomes = [exact.solve(group[0], task, make_kernel, directory / SCRATCH, progress)]
     else:
         outcomes = _train(group, task, directory, progress)

@@ -23,7 +23,6 @@ _Tables = list[tuple[str, pd.DataFrame]]
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep, by the axis of its figure."""
-    del workdir
     kinds = {"num_train": _on_examples, "update": _on_updates}
     runs = claims.runs_of(config, runs)
     report, notes, rows = kinds.get(config.figure_axis, _on_noise)(config, runs), [], runs.finished

@@ -4,6 +4,7 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 6; thesis appendix 
 """
 
 import importlib.util
+import itertools
 
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.lsa.noise_curves.families import is_own, name_kind
@@ -133,15 +134,12 @@ def sweep(config: Config) -> list[dict[str, object]]:
         seeds = axes.learned_seed if LEARNERS[learner].is_learned_kernel else ()
         own = {"learner": (learner,), "width_factor": widths or (config.width_factor,)}
         points += product(own | {"noise": axes.noise, "seed": seeds or axes.seed})
-    return [{**point, **arrangement} for arrangement in _arrangements(axes) for point in points]
-
-
-def _arrangements(axes: Config) -> list[dict[str, object]]:
-    """Returns the swept placements, sizes and numbers of images; one {} where none is swept."""
+    # Fields of the data that are not swept have one {}.
     sizes = [{"data.image_size": a, "data.background_size": b} for a, b in axes.size] or [{}]
     places = [{"data.placement": placement} for placement in axes.placement] or [{}]
     counts = [{"data.num_train": count} for count in axes.num_train] or [{}]
-    return [{**place, **size, **count} for count in counts for size in sizes for place in places]
+    of_data = itertools.product(counts, sizes, places)
+    return [{**p, **place, **size, **count} for count, size, place in of_data for p in points]
 
 
 def _distracts(config: Config) -> bool:

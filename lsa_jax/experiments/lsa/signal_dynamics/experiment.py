@@ -99,10 +99,6 @@ def init_state(config: Config, replica: FilterReplica) -> FilterState:
     return FilterState(params, jnp.int32(0), jnp.zeros(config.d))
 
 
-def _is_finite(*trees: object) -> Array:
-    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(trees)]).all()
-
-
 def _test_accuracy(config: Config, params: Tree, step: Array, replica: FilterReplica) -> Array:
     """Returns the accuracy on fresh test examples, drawn in pieces of a minibatch's size."""
     key = jax.random.fold_in(jax.random.fold_in(replica.key, SignalDynamics.TEST), step)
@@ -134,7 +130,8 @@ def _train_steps(
         state, step = carry[0], first + index
         loss, gradient = gradient_at(jax.random.fold_in(stream, step), state.params, replica.sigma)
         params = jax.tree.map(lambda p, rate, g: p - rate * g, state.params, rates, gradient)
-        going = (state.step == step) & _is_finite(loss, gradient, params)
+        every = jax.tree.leaves((loss, gradient, params))
+        going = (state.step == step) & jnp.stack([jnp.isfinite(a).all() for a in every]).all()
         going &= index < num_steps  # the last gradient is only measured
         after = state._replace(params=params, step=step + 1)
         return kept_if(going, after, state), loss, gradient
@@ -233,7 +230,6 @@ def outcome(runs: Evaluations, replica: int) -> Outcome:
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains and measures the runs of a group together; one that is not finite fails alone."""
-    del data
     runs = run_until(lambda runs: bool(runs.stopped.all()), group, directory, progress)
     return [outcome(runs, replica) for replica in range(len(group))]
 

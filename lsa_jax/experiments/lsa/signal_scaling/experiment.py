@@ -94,7 +94,6 @@ def _run_flow(config: Config) -> Outcome:
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Trains the runs of a group until each has reached the target, or follows a flow to there."""
-    del data
     if group[0].config.learner == "population":
         return [_run_flow(point.config) for point in group]
     return _run_sgd(group, directory, progress)
@@ -316,7 +315,6 @@ def _draw(done: pd.DataFrame, samples_per_step: int) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns steps and samples for every k, the claims and the figure."""
-    del workdir
     by = ["learner", "noise_scale", "k"]
     done = runs.finished.sort_values(by)
     # Flows have no seed, and take no samples.

@@ -315,16 +315,9 @@ _LEAST = 1e-30
 
 def of_seeds(own: Runs, column: str, error: Callable[[int], float]) -> Sample:
     """Returns a column by seed, for one seed with the error due to its test examples."""
-    counts = own.finished["num_test"]
+    counts, found = own.finished["num_test"], value(column)(own)._replace(shared=False)
     count = int(counts.min()) if len(counts) else None
-    return Sample(
-        own.by_seed(column),
-        shared=False,
-        error=error(count) if count else 0.0,
-        count=count,
-        lost=own.lost(column),
-        equal=own.equal_seeds(),
-    )
+    return found._replace(error=error(count) if count else 0.0, count=count)
 
 
 def by_cell(

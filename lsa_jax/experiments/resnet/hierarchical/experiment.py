@@ -186,19 +186,14 @@ def _search(search: Search, config: Config, directory: Path, progress: Progress)
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Searches for every seed of a group, or solves its kernel."""
-    del data
     config = group[0].config
     if config.learner not in settings.SEARCHED:
         return [run_exact(point.config) for point in group]
-    search = make_search(config, make_plan(config))
-
-    def of_seed(place: int) -> Outcome:
-        def share(part: float) -> None:
-            progress((place + part) / len(group))
-
-        return _search(search, group[place].config, directory, share)
-
-    return [of_seed(place) for place in range(len(group))]
+    search, count = make_search(config, make_plan(config)), len(group)
+    return [
+        _search(search, point.config, directory, lambda f, n=done: progress((n + f) / count))
+        for done, point in enumerate(group)
+    ]
 
 
 def _columns(config: Config) -> dict[str, Any]:

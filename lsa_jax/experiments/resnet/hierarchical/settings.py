@@ -130,12 +130,6 @@ def sweep(config: Config) -> list[dict[str, Any]]:
     return points
 
 
-def _rungs_fit(config: Config) -> bool:
-    """Returns whether rungs increase and end before the last epoch."""
-    epochs = config.search.rung_epochs
-    return list(epochs) == sorted(set(epochs)) and max(epochs, default=0) < config.epochs
-
-
 _PAIRS = "pairs of (net, learner)"
 _OF_ONE_LENGTH = "as many numbers as config.search.rung_epochs has, {c.search.rung_epochs}"
 
@@ -176,7 +170,10 @@ RULES = (
         )
         for name in ("rung_keep", "kernel_rung_keep")
     ),
-    Rule("search.rung_epochs", _rungs_fit, "increasing numbers below config.epochs = {c.epochs}"),
+    Rule("search.rung_epochs",
+         lambda c: [*c.search.rung_epochs] == sorted({*c.search.rung_epochs})
+         and max(c.search.rung_epochs, default=0) < c.epochs,
+         "increasing numbers below config.epochs = {c.epochs}"),
 )
 # fmt: on
 

@@ -38,17 +38,16 @@ from lsa_jax.training.course import Measuring
 _TRAIN, _TEST, _INIT, _ORDER, _HAND = range(5)
 
 
-def output_signs(width: int) -> Float[Array, " m"]:
-    """Returns a: 1/sqrt(m), from the second half on -1/sqrt(m)."""
-    return jnp.repeat(jnp.array([1.0, -1.0]), width // 2) / math.sqrt(width)
-
-
 def network(
     params: dict[str, Array | np.ndarray], inputs: Float[Array | np.ndarray, "n d"]
 ) -> Float[Array, "n 1"]:
-    """Returns F(W; x); params["w"] is the transpose of W, [d, m]."""
-    w = params["w"]
-    return (jax.nn.relu(inputs @ w) @ output_signs(w.shape[1]))[:, None]
+    """Returns F(W; x); params["w"] is the transpose of W, [d, m].
+
+    Readout weights are 1/sqrt(m), from the second half on -1/sqrt(m).
+    """
+    w, m = params["w"], params["w"].shape[1]
+    signs = jnp.repeat(jnp.array([1.0, -1.0]), m // 2) / math.sqrt(m)
+    return (jax.nn.relu(inputs @ w) @ signs)[:, None]
 
 
 def product_of_six(inputs: Float[Array | np.ndarray, "n d"]) -> Float[Array, "n 1"]:
@@ -196,7 +195,6 @@ def _search(config: Config, directory: Path, progress: Progress) -> Outcome:
 
 def run(group: list[Point], data: None, directory: Path, progress: Progress) -> list[Outcome]:
     """Makes the networks of a group by hand, or searches for one width."""
-    del data
     if group[0].config.part == "construction":
         return _construct(group)
     return [_search(group[0].config, directory, progress)]

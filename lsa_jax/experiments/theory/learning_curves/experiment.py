@@ -39,8 +39,6 @@ _GROUPS = (10, 30, 100, 300, 1000)
 # Streams of a seed's keys and draws.
 _RUN, _POINTS, _SUBSET, _CHANGE = range(10, 14)
 _MOMENTUM = 0.9
-# Fields that results have for every point.
-_COLUMNS = ("task", "learner", "change", "num_train", "seed")
 _PART = 500  # examples that a network sees at a time
 
 
@@ -358,7 +356,6 @@ def draw(table: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
 
 def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     """Returns tables, claims and the figure."""
-    del workdir
     table, tasks = runs.finished, config.sweep.task
     pools = ", ".join(f"{TASKS[task].label} {pool_of(config, task)}" for task in tasks)
     return Report(
@@ -380,6 +377,8 @@ EXPERIMENT = Experiment(
     run=run,
     report=make_report,
     varying=varying,
-    columns=lambda config: {name: config[name] for name in _COLUMNS},
+    columns=lambda config: {
+        name: config[name] for name in ("task", "learner", "change", "num_train", "seed")
+    },
     fresh=lambda config: True,
 )
