@@ -149,14 +149,14 @@ def test_the_error_of_the_variance_explained_is_that_of_the_mean_squared_error()
 
 
 def test_one_run_s_interval_is_that_of_its_kept_errors():
-    """Errors of 1 and 3 in turn over a deviation of 4 explain 15/16 and 7/16: 25 % apart."""
-    row = {"id": "a", "task": "hierarchical", "learner": "network", "seed": 0, "score": 68.75}
+    """Errors of 0 and 2 in turn over a deviation of 4 explain all and 3/4: 12.5 % from 87.5 %."""
+    row = {"id": "a", "task": "hierarchical", "learner": "network", "seed": 0, "score": 87.5}
     row |= {"score_error": 0.0, "num_classes": 0, "num_test": 100, "status": "ok"}
-    kept = outcomes.Outcomes(np.tile([1 / 4, 3 / 4], 50).astype(np.float16), "draw")
+    kept = outcomes.Outcomes(np.tile([0.0, 0.5], 50).astype(np.float16), "draw")
     found = experiment.score_of("hierarchical", "network")(
         Runs.of([], pd.DataFrame([row]), {"a": kept})
     )
-    np.testing.assert_allclose(ends(found), 68.75 + 1.96 * 2.5 * np.r_[-1, 1], rtol=1e-2)
+    np.testing.assert_allclose(ends(found), 87.5 + 1.96 * 1.25 * np.r_[-1, 1], rtol=1e-2)
 
 
 def moves_of(rule, count, start=0.0):
