@@ -23,10 +23,7 @@ def stacks(draw, width=3):
     sides = shape[:-1]
 
     def scales():
-        return {
-            "w_std": draw(st.floats(0.6, 1.6)),
-            "b_std": draw(st.none() | st.floats(0.1, 0.6)),
-        }
+        return {"w_std": draw(st.floats(0.6, 1.6)), "b_std": draw(st.none() | st.floats(0.1, 0.6))}
 
     def windows():
         nonlocal sides

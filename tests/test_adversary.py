@@ -204,6 +204,18 @@ def test_learners_that_learned_nothing_show_no_gap(name, unpacked, tmp_path):
     assert found and "shown" not in found.values()
 
 
+# Experiments whose claims all need a learner above chance.
+LEARNED = ("filter_clouds", "fixed_features", "learning", "weight_clouds")
+
+
+@pytest.mark.parametrize("kind", [f"feature_learning/{room}" for room in LEARNED])
+def test_of_networks_that_learned_nothing_no_claim_is_shown(kind, unpacked, tmp_path):
+    unpacked(RECORDS[kind].name, tmp_path / "sweep")
+    assert "shown" in decided(tmp_path / "sweep").values()
+    changed(tmp_path / "sweep", learned_nothing)
+    assert "shown" not in decided(tmp_path / "sweep").values()
+
+
 @pytest.mark.parametrize(
     ("name", "kernel", "words"),
     [

@@ -107,7 +107,7 @@ BUDGET = {
     "launch": 2_200,
     "benchmarks": 1_550,
     "configs": 3_200,
-    "tests": 26_700,
+    "tests": 25_300,
 }
 
 

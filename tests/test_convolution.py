@@ -9,13 +9,7 @@ import pytest
 from jax import lax
 
 from lsa_jax import _convolution
-from lsa_jax._convolution import (
-    canonical,
-    convolve,
-    convolve_directly,
-    gather_and_multiply,
-    onednn,
-)
+from lsa_jax._convolution import canonical, convolve, convolve_directly, gather_and_multiply, onednn
 
 
 def loops(x, weight, strides, padding):

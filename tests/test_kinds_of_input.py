@@ -253,14 +253,8 @@ CALLS = [
     ("infinite_of", k.infinite_of((id, id, theirs))),
     ("InfiniteKernel", NET.kernel),
     ("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1)),
-    (
-        "InfiniteKernel.transformed",
-        lambda x1, transform: NET.kernel.transformed(transform)(x1),
-    ),
-    (
-        "empirical_ntk",
-        lambda params, x1, x2: k.empirical_ntk(squares, {"w": params}, x1, x2),
-    ),
+    ("InfiniteKernel.transformed", lambda x1, transform: NET.kernel.transformed(transform)(x1)),
+    ("empirical_ntk", lambda params, x1, x2: k.empirical_ntk(squares, {"w": params}, x1, x2)),
     ("finite_kernel", lambda params, x1: k.gram(k.finite_kernel(squares, {"w": params}), x1)),
     ("linearize", of_expansion(part(k.linearize, squares))),
     ("linearize_on", on_examples),

@@ -119,15 +119,8 @@ CHANGED = {
         (WIDE, {"measures": ("kernel_distance",)}),
     ),
     "lsa/image_examples": ((READ, {"data.photographs": None}),),
-    "lsa/kernel_bound": (
-        ({}, {"d": 1}),
-        ({}, {"penalties": ()}),
-        ({}, {"pass_fractions": (0.0,)}),
-    ),
-    "lsa/lemmas": (
-        ({}, {"noise_scale": 1e300}),
-        ({}, {"target_error": 0.5}),
-    ),
+    "lsa/kernel_bound": (({}, {"d": 1}), ({}, {"penalties": ()}), ({}, {"pass_fractions": (0.0,)})),
+    "lsa/lemmas": (({}, {"noise_scale": 1e300}), ({}, {"target_error": 0.5})),
     "lsa/noise_curves": (
         ({"data.image_size": 16}, {"data.image_size": 17}),
         (DISTRACTORS, {"data.background_size": 18}),

@@ -119,13 +119,7 @@ REFUSED = {
 }
 
 # These return a function of a batch, or numbers of sizes.
-SMALL = {
-    "check_duals",
-    "choose_solver",
-    "infinite_of",
-    "leaf_names",
-    "linearize",
-}
+SMALL = {"check_duals", "choose_solver", "infinite_of", "leaf_names", "linearize"}
 SMALL |= {"kernel_alignment_risk", "modes", "predict_learning_curve", "taylor_expand"}
 
 

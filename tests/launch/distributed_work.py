@@ -91,16 +91,10 @@ def _walk(
 
 def sweep(folder: Path) -> np.ndarray:
     """Runs a sweep of three points and writes its report."""
-    experiment = Experiment(
-        run=_walk,
-        report=lambda *_: Report("Walks"),
-        varying=("seed",),
-    )
+    experiment = Experiment(run=_walk, report=lambda *_: Report("Walks"), varying=("seed",))
     config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})
     points = make_points(config, [{"seed": seed} for seed in range(3)], lambda config: None)
-    with (
-        mock.patch.object(run, "load_experiment", lambda name: experiment),
-    ):
+    with mock.patch.object(run, "load_experiment", lambda name: experiment):
         results = run.run_sweep(config, points, folder / "sweep", data_dir=None, command=[])
     assert (results["status"] == "ok").all()
     return results["place"].to_numpy()

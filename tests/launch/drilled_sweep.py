@@ -97,9 +97,7 @@ def sweep(workdir: Path, *, stop: Callable[[float], None] = lambda fraction: Non
     config = ml_collections.ConfigDict({"experiment": "drill", "rate": 0.1, "seed": 0})
     points = make_points(config, product({"rate": (0.1, 0.01), "seed": (0, 1)}), lambda c: None)
     experiment = EXPERIMENT._replace(run=run)
-    with (
-        mock.patch.object(runner, "load_experiment", lambda name: experiment),
-    ):
+    with mock.patch.object(runner, "load_experiment", lambda name: experiment):
         return runner.run_sweep(config, points, workdir, data_dir=None, command=["drill"])
 
 

@@ -105,9 +105,7 @@ EMBEDDED = {
         dense=an_equinox,
         embed=lambda key: equinox.nn.Embedding(11, 6, key=key),
     ),
-    "haiku": lambda: models.from_haiku(
-        lambda t: haiku.Linear(3)(haiku.Embed(11, 6)(t).mean(1)),
-    ),
+    "haiku": lambda: models.from_haiku(lambda t: haiku.Linear(3)(haiku.Embed(11, 6)(t).mean(1))),
 }
 
 
@@ -193,11 +191,7 @@ def equinox_norm(self, x, state, key=None):
 # Networks of a batch normalisation without scale and shift, and one dense layer.
 NORMALISED = {
     "linen": lambda: of_linen(linen_norm),
-    "nnx": lambda: of_nnx(
-        lambda self, x: self.dense(self.norm(x)),
-        norm=an_nnx_norm,
-        dense=an_nnx,
-    ),
+    "nnx": lambda: of_nnx(lambda self, x: self.dense(self.norm(x)), norm=an_nnx_norm, dense=an_nnx),
     "equinox": lambda: of_equinox(equinox_norm, norm=norm_over("batch"), dense=an_equinox),
     "haiku": lambda: models.from_haiku(
         lambda x, is_training: haiku.Linear(3)(

@@ -4,33 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lsa_jax.models import cnn, mlp, wide_resnet
+from lsa_jax.models import wide_resnet
 
 
 def shapes_of(model, input_shape):
     params = jax.eval_shape(lambda key: model.init(key, input_shape), jax.random.key(0))
     paths = jax.tree_util.tree_leaves_with_path(params)
     return {jax.tree_util.keystr(p, simple=True, separator="/"): leaf.shape for p, leaf in paths}
-
-
-def test_a_width_factor_multiplies_channels_and_units():
-    model = cnn(3, 2, channels=(1, 4), window=2, stride=2, b_std=0.1)
-    assert shapes_of(model, (8, 8, 1)) == {
-        "Conv_0/weight": (2, 2, 1, 3),
-        "Conv_0/bias": (3,),
-        "Conv_1/weight": (2, 2, 3, 12),
-        "Conv_1/bias": (12,),
-        "Dense_0/weight": (2 * 2 * 12, 2),
-        "Dense_0/bias": (2,),
-    }
-    assert shapes_of(mlp(3, 2, widths=(1, 4), b_std=0.1), (5,)) == {
-        "Dense_0/weight": (5, 3),
-        "Dense_0/bias": (3,),
-        "Dense_1/weight": (3, 12),
-        "Dense_1/bias": (12,),
-        "Dense_2/weight": (12, 2),
-        "Dense_2/bias": (2,),
-    }
 
 
 def test_the_groups_of_a_residual_network_have_16_32_and_64_channels_and_strides():

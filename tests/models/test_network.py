@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from lsa_jax import kernels
-from lsa_jax.models import (
-    cnn,
-    mlp,
-    wide_resnet,
-)
+from lsa_jax.models import cnn, mlp, wide_resnet
 
 
 def conv_loops(x, weight, stride, padding):

@@ -179,8 +179,7 @@ def test_an_interval_as_wide_as_the_range_shows_no_agreement_but_may_refute_it(s
 
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize(
-    ("spoil", "word"),
-    [("lost", "no test_accuracy"), ("equal", "equal"), ("few", "test examples")],
+    ("spoil", "word"), [("lost", "no test_accuracy"), ("equal", "equal"), ("few", "test examples")]
 )
 def test_unsound_runs_show_nothing(spoil, word, keep):
     rng = np.random.default_rng(0)
@@ -340,8 +339,7 @@ def test_an_exception_refutes_without_a_condition_that_is_for_showing():
 
 
 @pytest.mark.parametrize(
-    "statistic",
-    [value("losss"), accuracy("test_acuracy"), value("loss", learnr="ntk")],
+    "statistic", [value("losss"), accuracy("test_acuracy"), value("loss", learnr="ntk")]
 )
 def test_a_misspelt_column_or_setting_is_an_error_and_not_a_claim_that_was_not_run(statistic):
     rows = pd.DataFrame({"id": ["0"], "seed": [0], "loss": [0.5], "learner": ["ntk"]})

@@ -79,12 +79,7 @@ def test_values_are_read_from_the_command_line(name, written, value):
 
 @pytest.mark.parametrize(
     ("name", "written"),
-    [
-        ("count", "7.0"),
-        ("count", "__import__('os')"),
-        ("inner.sizes", "(4"),
-        ("inner.sizes", "4"),
-    ],
+    [("count", "7.0"), ("count", "__import__('os')"), ("inner.sizes", "(4"), ("inner.sizes", "4")],
 )
 def test_text_that_is_no_accepted_value_is_refused(name, written):
     with pytest.raises(InputError, match=f"config.{name} is "):

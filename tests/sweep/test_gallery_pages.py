@@ -14,15 +14,6 @@ from lsa_jax.sweep import gallery_pages
 from lsa_jax.sweep.catalog import Entry, Variant
 
 
-def test_primary_claims_come_first_and_are_on_the_first_page(place):
-    others = [claim(f"other {number}", 1, "shown") for number in range(9)]
-    main = claim("a gap", 0.7, "shown") | {"primary": True, "p": 0.01}
-    gallery_pages.write(place[0], sizes_of(place, full=(9, [*others, main])))
-    for name in ("index.md", "lsa.md", "lsa/a.md"):
-        text = (place[0] / name).read_text().partition("All claims")[0]
-        assert "a gap" in text and "other 3" not in text and "<few>" not in text
-
-
 def sizes_of(place, **claims):
     """Returns a catalogue of a, published at the sizes named with their claims and seconds."""
     publish(place)

@@ -12,16 +12,8 @@ from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.models.scaled import network_params
 from lsa_jax.reporting.courses import NAMES
-from lsa_jax.training import (
-    LOSSES,
-    Evaluation,
-    Measuring,
-    measures,
-    train,
-)
-from lsa_jax.training import (
-    course as courses,
-)
+from lsa_jax.training import LOSSES, Evaluation, Measuring, measures, train
+from lsa_jax.training import course as courses
 from lsa_jax.training.programs import init_key
 
 MODEL = models.mlp(widths=(8,), num_classes=3)

@@ -155,11 +155,9 @@ def test_equal_programs_are_compiled_once_and_others_are_not_taken_for_them(
         ({}, {}),
         ({"data": others}, {}),
         ({}, {"slope": 1.5}),
-        ({}, {"rate": 0.02}),
         ({}, {"momentum": 0.5}),
         ({"loss": LOSSES["class_mean_cross_entropy"]}, {}),
         ({"evaluation": Evaluation(data, {"none": lambda f, y: 0 * y[:, 0]})}, {}),
-        ({"batch_size": 4}, {}),
         # The batches of the test set are equal, those of the training set are not.
         *(({"evaluation": Evaluation(few, batch_size=size)}, {}) for size in (4, 3)),
     ]

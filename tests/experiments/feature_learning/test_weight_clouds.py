@@ -12,10 +12,7 @@ from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.learners import batch_rows
 from lsa_jax.experiments.feature_learning.weight_clouds import experiment
-from lsa_jax.experiments.feature_learning.weight_clouds.experiment import (
-    CloudState,
-    WeightClouds,
-)
+from lsa_jax.experiments.feature_learning.weight_clouds.experiment import CloudState, WeightClouds
 from lsa_jax.experiments.feature_learning.weight_clouds.settings import SETTINGS
 from lsa_jax.reporting import files
 from lsa_jax.training import make_optimizer

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from lsa_jax.experiments.growing.claims import family_claims, noise_claims
 from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import binomial_error
 from lsa_jax.sweep.variants import set_fields
 
 EARLY = "Spearman of the loss after 200 steps"
@@ -40,10 +38,6 @@ def decided(numbers, seeds=None, operators=12, claims=family_claims, **fields):
 def of(rows, start):
     (row,) = (row for row in rows if row.item.startswith(start))
     return row
-
-
-def statuses(rows):
-    return {row.status for row in rows}
 
 
 def test_a_correlation_has_the_error_of_its_operators():
@@ -97,30 +91,3 @@ def test_final_losses_are_told_apart_where_they_differ_by_more_than_noise():
         assert not noise_status(losses).startswith("shown")
     spoiled = (noise_status(apart, {(1, 3)}), noise_status(apart, asked=6))
     assert {*spoiled, noise_status(apart[:, :3])} == {"condition not met"}
-
-
-@pytest.mark.parametrize(
-    ("lag", "other", "items", "status"),
-    [
-        ([0.28, 0.281, 0.282], 0.25, 100_000, "shown"),
-        ([0.25, 0.251, 0.252], 0.28, 100_000, "not shown"),
-        ([0.02, 0.02, 0.02], 0.0, 100, "condition not met"),  # cannot be told from no answer
-        ([0.1, 0.101, 0.099], 0.1, 2000, "undecided"),
-    ],
-)
-def test_points_right_have_the_error_of_their_items(lag, other, items, status):
-    fields = {"model.kind": "decoder", "downstream.tasks": ("quiz:word",)}
-    fields |= {"sweep.kind": ("decoder",), "sweep.schedule": ("cosine",)}
-
-    def claims(seeds):
-        nothing = [np.nan] * seeds
-        table = families(nothing, nothing, 0.0, kind="decoder", schedule="cosine")
-        of_lag = table["seed"].map(dict(enumerate(lag)))
-        right = of_lag.where(table["strategy"] == "lag", other)
-        rows = decided(table.assign(downstream_quiz=right, items_quiz=items), **fields)
-        return [row for row in rows if row.item.startswith("points right")]
-
-    assert statuses(claims(3)) == {status, "not run"}  # there is no last block on top
-    one, *_ = claims(1)
-    error = np.hypot(binomial_error(lag[0], items), binomial_error(other, items))
-    assert one.high - one.low == pytest.approx(2 * 1.96 * 100 * error, rel=1e-3)

@@ -10,11 +10,7 @@ from small_sweeps import maker, swept
 
 from lsa_jax.data import images
 from lsa_jax.experiments.lazy_rich.collection import tasks
-from lsa_jax.experiments.lazy_rich.collection.settings import (
-    SETTINGS,
-    TASKS,
-    Task,
-)
+from lsa_jax.experiments.lazy_rich.collection.settings import SETTINGS, TASKS, Task
 from lsa_jax.models.model import ExampleShape
 
 SMALL = {"seeds": 2, "folds": 1, "examples": 120, "epochs": 2}

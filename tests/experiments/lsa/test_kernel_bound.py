@@ -10,11 +10,7 @@ import scipy.stats
 from small_sweeps import maker, swept
 
 from lsa_jax.experiments.lsa.kernel_bound import experiment
-from lsa_jax.experiments.lsa.kernel_bound.experiment import (
-    EXPERIMENT,
-    KernelBound,
-    fit_logistic,
-)
+from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, KernelBound, fit_logistic
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS, row_length
 from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
     discriminant,

@@ -17,10 +17,7 @@ from lsa_jax.experiments.lsa.signal.population import (
     typical_start,
 )
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
-from lsa_jax.experiments.lsa.signal_dynamics.experiment import (
-    EXPERIMENT,
-    SignalDynamics,
-)
+from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT, SignalDynamics
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.sweep.points import make_points
