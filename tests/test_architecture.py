@@ -93,7 +93,7 @@ def test_functions_and_modules_are_short():
 
 # Lines of Python a folder: a tenth more fails. Raise one where a new feature is worth its lines.
 BUDGET = {
-    "lsa_jax/experiments": 21_300,
+    "lsa_jax/experiments": 20_850,
     "lsa_jax/kernels": 8_550,
     "lsa_jax/training": 3_500,
     "lsa_jax/models": 2_450,

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array
 
@@ -17,8 +16,7 @@ from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, Split, input_shape
 from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import FROZEN, network_params
-from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.sweep.experiment import Config, Outcome, Point, Progress, with_last_measures, with_test
+from lsa_jax.sweep.experiment import Config, Outcome, Point, Progress, outcome_of, with_test
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.programs import init_key, split
 
@@ -148,18 +146,12 @@ def train(
         checkpoints=training.Checkpoints(directory, max(1, config.epochs // 4)),
         progress=progress,
     )
-    outcomes = [outcome_of(history, replica) for replica in range(len(group))]
+    outcomes = [_with_batch_loss(outcome_of(history, replica)) for replica in range(len(group))]
     return measuring.network(params), with_test(outcomes, task.test)
 
 
-def outcome_of(history: training.History, replica: int) -> Outcome:
-    """Returns one replica's course, with its last losses, accuracies and measures."""
-    rows = [
-        {name: v[replica].item() if np.ndim(v) else v for name, v in row.items()}
-        for row in history.rows
-    ]
-    if replica in history.failures:
-        return Outcome({}, rows, "failed", history.failures[replica])
-    metrics = {n: value for n, value in rows[-1].items() if n.endswith(("_loss", "_accuracy"))}
-    kept = None if history.outcomes is None else Outcomes(history.outcomes[replica])
-    return with_last_measures(Outcome(metrics, rows, outcomes=kept), history.measured)
+def _with_batch_loss(found: Outcome) -> Outcome:
+    """Returns an outcome with the loss of the last epoch's batches, unless it failed."""
+    if found.status == "failed":
+        return found
+    return found._replace(metrics={"batch_loss": found.history[-1]["batch_loss"]} | found.metrics)
