@@ -94,8 +94,8 @@ def test_functions_and_modules_are_short():
 # Lines of Python a folder: a tenth more fails. Raise one where a new feature is worth its lines.
 BUDGET = {
     "lsa_jax/experiments": 20_850,
-    "lsa_jax/kernels": 8_550,
-    "lsa_jax/training": 3_500,
+    "lsa_jax/kernels": 8_320,
+    "lsa_jax/training": 3_430,
     "lsa_jax/models": 2_450,
     "lsa_jax/data": 2_300,
     "lsa_jax/_convolution": 590,
@@ -105,7 +105,7 @@ BUDGET = {
     "lsa_jax/preflight": 1_200,
     "lsa_jax": 51_500,
     "launch": 2_200,
-    "benchmarks": 1_550,
+    "benchmarks": 1_660,
     "configs": 3_200,
     "tests": 25_300,
 }

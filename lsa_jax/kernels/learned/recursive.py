@@ -145,7 +145,8 @@ def _kept(
     own = machine.x, machine.y, machine.chosen, machine.ridge, machine.power
     store, group = Checkpoint(folder / "transforms.npz", _SYSTEM, *own), processes.everyone()
     found = group.from_first(store.read) or {"probe": probe, "transforms": np.eye(size)[None]}
-    store.check(np.allclose(found["probe"], probe, rtol=0, atol=1e-4 * np.abs(probe).max()))
+    same = np.allclose(found["probe"], probe, rtol=0, atol=1e-4 * np.abs(probe).max())
+    group.on_first(lambda: store.check(same))
 
     def keep(transforms: list[np.ndarray], used: Path | None) -> None:
         store.write({"probe": probe, "transforms": np.stack(transforms)}, now=True)
