@@ -141,7 +141,7 @@ CHANGED = {
         (WIDE | {"model.pool_window": 4}, {"model.pool_window": 5}),
         ({}, {"model.channels": ()}),
         ({"learner": "network", **WIDE}, {"learner": "ntk_infinite"}),
-        ({"learner": "network", **WIDE}, {"learner": "ntk_trained"}),
+        ({"learner": "ntk_trained", **WIDE}, {"learner": "rfm"}),
         (INFINITE, {"data.fresh_backgrounds": True}),
         (INFINITE, {"ntk_infinite.ridge": ()}),
         (INFINITE, {"ntk_infinite.ridge": (0.1, 0.2), "ntk_infinite.solver": "nystrom"}),

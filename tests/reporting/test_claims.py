@@ -288,6 +288,12 @@ def test_ratios_are_of_the_same_seed_and_tests_of_numbers_need_one():
     assert below.unmet(runs) == "not in 1 of 3 runs" and not below.unmet(runs.where(seed=(0, 2)))
 
 
+def test_enough_values_are_so_many_different_ones():
+    runs = Runs.of([], pd.DataFrame({"seed": range(4), "k": [1, 1, 2, 3], "loss": 1.0}))
+    found = [claims.enough("k", least, "").unmet(runs) for least in (2, 3, 4)]
+    assert found == ["", "", "3, 4 needed"]
+
+
 def test_fiellers_interval_is_that_of_simulation():
     # 95 % of ratios of draws around the truth are within intervals made from the draws.
     rng, covered = np.random.default_rng(0), 0

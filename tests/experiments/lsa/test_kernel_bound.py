@@ -10,7 +10,12 @@ import scipy.stats
 from small_sweeps import maker, swept
 
 from lsa_jax.experiments.lsa.kernel_bound import experiment
-from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, KernelBound, fit_logistic
+from lsa_jax.experiments.lsa.kernel_bound.experiment import (
+    EXPERIMENT,
+    KernelBound,
+    fit_logistic,
+    make_claims,
+)
 from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS, row_length
 from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
     discriminant,
@@ -21,6 +26,8 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment as dynamics
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
 from lsa_jax.reporting import outcomes as kept
+from lsa_jax.reporting.claims import decide_all
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.variants import set_fields
 
@@ -154,3 +161,25 @@ def test_the_sweep_leaves_out_kernels_with_too_many_weights():
         ("network", 3000, None, 5),
         ("kernel", 3000, 2, 4),  # 50 filters of 47 entries are too many
     ]
+
+
+@pytest.mark.parametrize(
+    ("errors", "most", "status"),
+    [
+        # 0.999^3688 is below 2.5 %: so many draws show a probability of 0.999.
+        (0.3 + 1e-6 * np.arange(3687), 0.001, "undecided"),
+        (0.3 + 1e-6 * np.arange(3688), 0.001, "shown"),
+        ([0.3, 0.05], 0.001, "not shown"),  # one draw is surely below the bound
+        (0.3 + 1e-6 * np.arange(3688), 0.2, "condition not met"),  # the search may have failed
+    ],
+)
+def test_a_share_of_draws_is_shown_by_many_and_refuted_by_one(errors, most, status):
+    """Of a network that learns; a kernel of 64 filters errs on `most`."""
+    learners = [("kernel", 1, errors), ("kernel", 64, [most] * 2), ("network", 1, [0.001, 0.003])]
+    rows = pd.DataFrame(
+        {"learner": name, "k": 9, "d": 3, "m": m, "seed": seed, "test_error": error}
+        for name, m, own in learners
+        for seed, error in enumerate(own)
+    ).assign(num_test=10**6, status="ok")
+    found = decide_all(make_claims(9, [1]), Runs.of([], rows))
+    assert [row.status for row in found if "share of draws" in row.item] == [status]
