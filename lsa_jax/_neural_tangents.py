@@ -24,7 +24,7 @@ from typing import Any
 import jax
 import jax.extend.core
 import jax.interpreters.ad
-import scipy.linalg
+import scipy
 from jax import numpy as jnp
 
 from lsa_jax.errors import InputError

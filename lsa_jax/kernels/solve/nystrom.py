@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.linalg
+import scipy
 from jaxtyping import Array, Float, Shaped
 
 from lsa_jax import arrays, backend, processes

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.linalg
+import scipy
 from jaxtyping import Float
 
 from lsa_jax.kernels.matrices import memory

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
+import scipy
 from jaxtyping import Array, Float
 
 from lsa_jax import arrays

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy.linalg
+import scipy
 from jaxtyping import Array, Float
 
 from lsa_jax import arrays, backend

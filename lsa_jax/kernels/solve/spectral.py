@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
+import scipy
 from jaxtyping import Array, Float, Shaped
 
 from lsa_jax import arrays
