@@ -40,7 +40,7 @@ get_config = configurations(
         "steps": 10_000,
         "eval_every": 100,
         "num_test": 5000,
-        "sweep.seed": (0, 1, 2),
+        "sweep.seed": tuple(range(10)),
     },
     small=_SMALL,
     quick=_QUICK,

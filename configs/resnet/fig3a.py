@@ -5,7 +5,7 @@
 alpha = 0.3 and beta from 1 to 0: the paper's composite signal is learned only where the base signal
 is the larger one. It does not give N for this figure: here N is 500, as in figure 2 (a), and 1,000.
 
-Five seeds, widths to 1,000; ":small" has width 200 and three seeds. Both run on a CPU.
+Five seeds, widths to 1,000; ":small" has width 200. Both run on a CPU.
 """
 
 from lsa_jax.experiments.resnet.hierarchical.settings import figure3
@@ -17,4 +17,5 @@ get_config = figure3(
     weight_decays=(0.0005, 0.001, 0.002, 0.005),
     learning_rates=(0.02, 0.05, 0.1, 0.2),
     small_rates=(0.05, 0.1),
+    seeds=5,
 )

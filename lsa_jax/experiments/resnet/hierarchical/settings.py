@@ -222,6 +222,7 @@ def figure3(
     learning_rates: tuple[float, ...],
     weight_decays: tuple[float, ...],
     small_rates: tuple[float, ...],
+    seeds: int,
 ) -> Callable[[str], Config]:
     """Returns `get_config` of panel "a" or "b": the ResNet's error on beta F + alpha G(F).
 
@@ -234,18 +235,13 @@ def figure3(
         "search.learning_rates": learning_rates,
         "search.weight_decays": weight_decays,
         "sweep.series": (("3resnet", trained),),
-        "sweep.seed": (0, 1, 2, 3, 4),
+        "sweep.seed": tuple(range(seeds)),
         "sweep.beta": (1.0, 0.5, 0.3, 0.2, 0.0),
         "sweep.width": (20, 50, 100, 200, 500, 1000),
     }
     return configurations(
         SETTINGS,
         full=RUNGS | full,
-        small=SMALL_RUNGS
-        | {
-            "search.learning_rates": small_rates,
-            "sweep.width": (200,),
-            "sweep.seed": (0, 1, 2),
-        },
+        small=SMALL_RUNGS | {"search.learning_rates": small_rates, "sweep.width": (200,)},
         quick=QUICK | {"sweep.beta": (1.0, 0.0), "sweep.num_train": (40,)},
     )
