@@ -198,11 +198,7 @@ _SMALL_TRAINING: dict[str, dict[str, Any]] = {
         "sweep.m": (125, 250, 500),
     },
     "2a": {"training.decay_steps": (2400,), "stops": (1600, 3200)},
-    "2b": {
-        "training.decay_steps": (1200,),
-        "stops": (800, 1600),
-        "sweep.seed": (0, 1, 2),
-    },
+    "2b": {"training.decay_steps": (1200,), "stops": (800, 1600)},
 }
 
 _QUICK = _SMALL | {
