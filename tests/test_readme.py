@@ -216,11 +216,11 @@ def test_trained_parameters_of_a_sweep_come_back_without_training(tmp_path, monk
     config.sweep.learner = ("network",)
     points = make_points(config, settings.SETTINGS.sweep(config), settings.SETTINGS.validate)
     run_sweep(config, points, tmp_path, data_dir=None, command=[])
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*/*")}
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*")}
     group, model, params = namespace["trained_networks"](tmp_path)
     assert [point.config.noise for point in group] == [0.0, 1.0] and len(found) == 2 and before
     jax.tree.map(np.testing.assert_array_equal, params, found[0][0])
-    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*/*")}
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*")}
     one = jax.tree.map(lambda leaf: leaf[0], params)
     assert model.apply(one, np.zeros((3, 16, 16, 1), np.float32)).shape == (3, 10)
 
