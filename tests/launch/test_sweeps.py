@@ -92,7 +92,7 @@ def test_unknown_groups_cost_as_many_average_runs_and_the_dry_run_says_so():
 
 def test_published_seconds_are_those_of_the_gallery_unless_a_setting_differs(monkeypatch):
     monkeypatch.chdir(ROOT)
-    place, config = ROOT / "docs" / "gallery", "configs/lsa/theorem1_scaling.py:small"
+    place, config = ROOT / "docs" / "gallery", "configs/lsa/theorem1_scaling.py"
     found = catalog.published_seconds([f"--config={config}"], place)
     record = gallery.read(place)[config].sweep
     assert len(found) == record.runs and sum(found.values()) == pytest.approx(

@@ -389,5 +389,5 @@ EXPERIMENT = Experiment(
     varying=("pair",),  # pairs of one size are replicas of one program
     columns=_columns,
     in_parts=True,
-    report_version=3,
+    report_version=4,
 )

@@ -221,27 +221,31 @@ def fall_table(config: Config, paths: pd.DataFrame) -> pd.DataFrame:
 
 
 def fall(split: str) -> Statistic:
-    """Returns the statistic of falls of accuracy in points, one value a path.
+    """Returns the statistic of falls of accuracy in points: means of trials, or one trial's paths.
 
-    Paths share their test examples, whose error is added, and each has its own sample S, so that
-    the spread over paths contains the error of the training accuracy.
+    Paths of a trial share the start and the order of examples. Paths share their test examples,
+    whose error is added, and each has its own sample S, so that the spread over paths contains the
+    error of the training accuracy.
     """
 
     def statistic(runs: Runs) -> Sample:
         rows, column = runs.finished.reset_index(drop=True), f"{split}_fall"
         if rows.empty:
             return Sample(pd.Series(dtype=float), lost=runs.lost(column))
-        values, end = rows[column].dropna(), float(rows[f"{split}_accuracy"].mean())
+        trials = rows.groupby("seed").mean(numeric_only=True)
+        own = trials if len(trials) > 1 else rows
+        values, end = own[column].dropna(), float(rows[f"{split}_accuracy"].mean())
         count = int(rows[f"num_{split}"].min())
         accuracies = (end, max(end - values.mean() / 100, 0.0))
-        drawn = rows.filter(regex="_(fall|accuracy)$")
+        drawn = own.filter(regex="_(fall|accuracy)$")
         return Sample(
             values,
             shared=split == "test",
             error=100 * float(np.hypot(*(binomial_error(one, count) for one in accuracies))),
             count=count,
             lost=runs.lost(column),
-            equal=len(rows) > 1 and bool((drawn.nunique() <= 1).all()),
+            equal=len(own) > 1 and bool((drawn.nunique() <= 1).all()),
+            units=len(trials),
         )
 
     return statistic

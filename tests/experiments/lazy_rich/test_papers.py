@@ -88,7 +88,7 @@ def test_learners_share_one_training_and_one_test_set(shared):
 
 def test_a_machine_continues_from_its_updates(shared, tmp_path):
     _, found, folder = shared
-    kept = {path: path.stat().st_mtime_ns for path in (folder / SCRATCH).rglob("*.npy")}
+    kept = {path: path.stat().st_mtime_ns for path in (folder / SCRATCH).rglob("*.np?")}
     (again,) = experiment.run(
         points_of("figure3", sweep__learner=("rfm",)), {}, folder, lambda fraction: None
     )

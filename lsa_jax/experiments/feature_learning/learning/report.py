@@ -17,7 +17,7 @@ from lsa_jax.experiments.feature_learning.pictures import (
     read_courses,
     table_of_pictures,
 )
-from lsa_jax.reporting.claims import Claim, Condition, fitted, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, fitted, shown
 from lsa_jax.reporting.curves import draw_series, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
@@ -122,7 +122,8 @@ def _printed_claims(config: Config) -> list[Claim]:
         if cosine is not None and not repeated and not name.endswith("_exact"):
             item = f"cosine of the nearest neuron, {heading}, within {COSINE:g}"
             near, agreement = value("cosine", bounds=(-1.0, 1.0), **own), {"seed_sd": COSINE_SD}
-            agreement |= {"paper": cosine, "within": COSINE, "conditions": conditions}
+            own_conditions = conditions or (above_chance("the network", **own),)
+            agreement |= {"paper": cosine, "within": COSINE, "conditions": own_conditions}
             claims.append(compared(Claim(item, near, **agreement)))
     return claims
 
