@@ -174,12 +174,14 @@ def kernel_distance(apply: Callable, params_0: Params, params_t: Params, inputs:
 
     Source: Fort et al., 2020 (arXiv 2010.15110), section 3.
     """
-    return 1 - cosine(*(tangent_kernel(apply, p, inputs) for p in (params_t, params_0)))
+    kernels_known = (tangent_kernel(apply, p, inputs) for p in (params_0, params_t))
+    return OF_KERNELS["kernel_distance"](*kernels_known, None)
 
 
 def kernel_alignment(apply: Callable, params_0: Params, params_t: Params, inputs: Inputs) -> Number:
     """Returns the CKA of the tangent kernel now to the one at the start."""
-    return centred_alignment(*(tangent_kernel(apply, p, inputs) for p in (params_t, params_0)))
+    kernels_known = (tangent_kernel(apply, p, inputs) for p in (params_0, params_t))
+    return OF_KERNELS["kernel_alignment"](*kernels_known, None)
 
 
 @_check_arrays

@@ -131,13 +131,15 @@ def test_mean_ntk_of_one_hidden_layer_is_the_kernel_at_any_width(key, activation
     assert np.all(error_bar < 0.01)
 
 
-def test_with_the_statistics_of_a_batch_each_example_is_by_itself_and_has_an_ntk(key):
+@pytest.mark.parametrize("axis", [None, "batch"])
+def test_with_the_statistics_of_a_batch_each_example_is_by_itself_and_has_an_ntk(axis, key):
     """Outputs of the batch stay the same; the kernel is the product of Jacobians at them."""
-    model = wide_resnet(1, 3)
+    model = wide_resnet(1, 3, batch_axis=axis)
     params, inputs = model.init(key, (8, 8, 2)), jax.random.normal(key, (6, 8, 8, 2))
     apply = partial(model.apply, statistics=model.statistics(params, inputs))
     outputs = apply(params, inputs)
-    np.testing.assert_allclose(outputs, model.apply(params, inputs), rtol=1e-4, atol=1e-5)
+    in_batch = wide_resnet(1, 3).apply(params, inputs)
+    np.testing.assert_allclose(outputs, in_batch, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(apply(params, inputs[:2]), outputs[:2], rtol=1e-4, atol=1e-5)
     kernel = kernels.finite_kernel(apply, params)(inputs)
     expected = empirical_ntk(model._replace(apply=apply), params, inputs)

@@ -46,7 +46,7 @@ def cifar_resnet(depth: int = 20, num_classes: int = 10, *, channels: int = 16) 
     and 4 times `channels`; the first block of the second and of the third has stride 2, and a
     shortcut that fills up channels with zeros (option A). Last come the average over positions and
     a dense readout. Weights are drawn with variance 2 / fan-in. Batch normalisation uses the
-    statistics of its batch, or those that `apply` is given.
+    batch's statistics, or the argument `statistics` of `apply`.
 
     Source: He et al., Deep residual learning for image recognition (2016), section 4.2.
     """

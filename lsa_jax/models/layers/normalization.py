@@ -67,15 +67,16 @@ class BatchNorm(Layer):
         features = x.shape[-1:]
         scale = module.param("scale", nn.initializers.ones, features, jnp.float32)
         shift = module.param("shift", nn.initializers.zeros, features, jnp.float32)
-        # While parameters are drawn only shapes count, and there is no axis of devices.
-        axis = None if module.is_initializing() else self.batch_axis
+        # There is no axis of devices while parameters are drawn, or statistics of one batch.
+        collects = module.is_mutable_collection(STATISTICS)
+        axis = None if collects or module.is_initializing() else self.batch_axis
         wide = x.astype(jnp.float32)
         if module.has_variable(STATISTICS, "mean"):
             mean, variance = (module.get_variable(STATISTICS, n) for n in ("mean", "variance"))
             factor = scale * lax.rsqrt(variance + self.epsilon)
             normed = (wide - _like(mean, x)) * _like(factor, x) + _like(shift, x)
             return normed.astype(x.dtype)
-        if module.is_mutable_collection(STATISTICS) and not module.is_initializing():
+        if collects and not module.is_initializing():
             over = tuple(range(x.ndim - 1))
             module.put_variable(STATISTICS, "mean", jnp.mean(wide, axis=over))
             module.put_variable(STATISTICS, "variance", jnp.var(wide, axis=over))
