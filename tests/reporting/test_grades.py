@@ -17,6 +17,7 @@ from lsa_jax.reporting.grades import (
 )
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.statistics import score
 
 EXAMPLES = 5000
 
@@ -154,9 +155,12 @@ def test_r2_of_real_targets_is_compared_by_squared_errors():
                 row |= {"linearization_error": 0.9, "train_r2": 1.0}
             rows.append(row)
             kept[row["id"]] = Outcomes(errors, "test")
-    answer = grade(Runs.of([], pd.DataFrame(rows), kept))
+    runs = Runs.of([], pd.DataFrame(rows), kept)
+    answer = grade(runs)
     assert answer.word == "rich"
     assert answer.grades[2].number == pytest.approx(100 * (0.36 - 0.04), abs=3)
+    sample = score(learner="network")(runs)
+    np.testing.assert_allclose(sample.examples.mean(axis=1), sample.values, rtol=1e-6)
 
 
 def test_the_margin_is_two_points_where_the_planned_interval_allows_it():
