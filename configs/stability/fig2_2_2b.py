@@ -13,4 +13,6 @@ from lsa_jax.experiments.stability.settings import configuration
 get_config = configuration(
     "2b",
     {"title": "Stability of ResNet-20 on CIFAR-10 with momentum (configuration 2b)", "paper": "2b"},
+    small={"sweep.seed": (0, 1, 2)},
+    quick={"sweep.seed": (0,)},
 )
