@@ -276,29 +276,3 @@ def test_sweeps_of_a_file_are_split_into_arrays_with_one_report_on_all(cluster, 
     report = reproduction.read(workdir / "report.json")
     assert [sweep.status for sweep in report["sweeps"]] == ["done", "done"], _log(workdir)
     assert [sweep.runs for sweep in report["sweeps"]] == [2, 1]
-
-
-@pytest.mark.parametrize("fits", [True, False])
-def test_only_programs_that_fit_are_submitted(submit, monkeypatch, given, fits):
-    call, submitted, workdir = submit
-    _set_data(monkeypatch, present=True)
-    commands, run = [], subprocess.run
-
-    def stand_in(command, **options):
-        if "launch.preflight" not in command:
-            return run(command, **options)
-        commands.append(command)
-        assert "cwd" not in options  # paths are as the caller has them
-        return subprocess.CompletedProcess(command, returncode=0 if fits else 1)
-
-    monkeypatch.setattr(slurm.subprocess, "run", stand_in)
-    with given(preflight="h100:1"):
-        if fits:
-            call()
-        else:
-            with pytest.raises(InputError, match="h100:1.*nothing is submitted"):
-                call()
-    (command,) = commands
-    start = [sys.executable, "-m", "launch.preflight"]
-    assert command == [*start, *SWEEP, "--topology=h100:1", f"--data_dir={workdir.parent / 'data'}"]
-    assert len(submitted) == (2 if fits else 0) and workdir.exists() == fits
