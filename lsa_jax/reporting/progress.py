@@ -4,7 +4,7 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,6 +79,11 @@ def read_heartbeats(workdir: Path) -> list[Beat]:
     return found
 
 
+def _middle(paces: Iterable[float]) -> float:
+    """Returns the geometric mean: paces of kinds differ by orders of magnitude."""
+    return statistics.geometric_mean(max(pace, 1e-9) for pace in paces)
+
+
 def _clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -95,7 +100,8 @@ class Progress:
 
     Counts points; a fraction of a group counts as that fraction of its points. The time left comes
     from the pace of each kind of points since its first report: before it programs are compiled,
-    and a checkpoint can have a part of the work. Kinds without a pace have the mean of the others.
+    and a checkpoint can have a part of the work. A kind with one report has the mean pace of the
+    others, or that of its report where this is faster; kinds without a report have the mean.
     """
 
     def __init__(
@@ -119,6 +125,7 @@ class Progress:
         self._done = 0.0
         self._left = dict(kinds or {"": float(total)})  # points, by kind
         self._paces: dict[str, tuple[float, float]] = {}  # points and seconds, by kind
+        self._first: dict[str, float] = {}  # seconds a point until the first report, by kind
         self._bar = tqdm.tqdm(
             total=total,
             unit=unit,
@@ -133,8 +140,9 @@ class Progress:
         known = {k: spent / gained for k, (gained, spent) in self._paces.items() if gained > 0}
         if not known:
             return None
-        # Of times that differ by orders of magnitude the geometric mean is in the middle.
-        mean = statistics.geometric_mean(max(pace, 1e-9) for pace in known.values())
+        mean = _middle(known.values())
+        known = {kind: min(pace, mean) for kind, pace in self._first.items()} | known
+        mean = _middle(known.values())
         return sum(max(left, 0.0) * known.get(kind, mean) for kind, left in self._left.items())
 
     def advance_to(self, done: float, doing: str, kind: str = "") -> None:
@@ -146,7 +154,7 @@ class Progress:
             points, seconds = self._paces[kind]
             self._paces[kind] = points + gained, seconds + spent
         elif gained > 0:
-            self._paces[kind] = 0.0, 0.0
+            self._paces[kind], self._first[kind] = (0.0, 0.0), spent / gained
         self._last = now
         left = 0.0 if done >= self._total else self._seconds_left()
         about = [] if left is None else [f"about {_clock(left)} left"]
