@@ -36,7 +36,7 @@ from lsa_jax.errors import (
     MixedVersionsWarning,
     NumericalError,
 )
-from lsa_jax.reporting import files, machine
+from lsa_jax.reporting import files, locks, machine
 from lsa_jax.reporting import outcomes as kept_outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import with_measures
@@ -45,7 +45,7 @@ from lsa_jax.reporting.progress import Heartbeat, Progress, remove_heartbeat
 from lsa_jax.reporting.report import Report, Row, not_run
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import write_report
-from lsa_jax.sweep import config_files, locks
+from lsa_jax.sweep import config_files
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, load_experiment
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point, recorded_points

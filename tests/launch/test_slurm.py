@@ -15,9 +15,8 @@ from launch import slurm
 from launch._sweeps import Planned
 from launch._task import SlurmTask
 from lsa_jax.errors import InputError, MissingDataError
-from lsa_jax.reporting import reproduction
+from lsa_jax.reporting import locks, reproduction
 from lsa_jax.sweep import experiment as experiments
-from lsa_jax.sweep import locks
 from lsa_jax.sweep.points import make_points
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,7 +234,7 @@ def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_s
     array = submitted.stdout.split()[1].rstrip(":")
 
     _wait_until(lambda: _epochs(workdir) > 0, "a first checkpoint")
-    with pytest.raises(InputError, match="in use by another sweep"), locks.alone(workdir):
+    with pytest.raises(InputError, match="in use by another process"), locks.alone(workdir):
         pass
     _ask(cluster, "scancel", "--signal=USR2", f"{array}_0")  # as SLURM does before it stops a task
     _wait_until(lambda: _starts(workdir) == 2, "a second start")
