@@ -8,9 +8,6 @@ import sys
 import pytest
 
 from launch import _cli
-from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
-from lsa_jax.sweep.variants import set_fields
 
 QUICKSTART = "--config=configs/quickstart.py"
 LONG = 300 * "x"
@@ -45,22 +42,6 @@ def sweep(refused, tmp_path):
 def test_a_wrong_setting_or_flag_is_refused(sweep, argument, words):
     line = sweep(argument)
     assert all(word in line for word in words), line
-
-
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"data.background": "photographs"}, "data.photographs"),
-        ({"data.background": "none", "noise": 1.0}, "noise"),
-        ({"data.fresh_backgrounds": True, "data.copies": 2}, "data.copies"),
-        ({"model.name": "wide_resnet", "learner": "ntk_infinite"}, "learner"),
-        ({"network.schedule": "steps", "network.decay_epochs": ()}, "decay_epochs"),
-    ],
-)
-def test_fields_that_do_not_go_together_are_refused(fields, named):
-    config = set_fields(settings.default_config(), fields)
-    with pytest.raises(InputError, match=f"config.*{named}"):
-        settings.validate(config)
 
 
 CONFIGS = [
@@ -113,12 +94,6 @@ def test_a_file_that_gives_no_configuration_is_refused(sweep, tmp_path, body, va
 )
 def test_other_commands_refuse_their_flags(refused, script, flags, words):
     assert words in refused(script, *flags)
-
-
-@pytest.mark.parametrize("content", ["{", '{"config": {"experiment": "x"}}'])
-def test_a_report_on_a_damaged_record_is_refused(refused, tmp_path, content):
-    (tmp_path / "config.json").write_text(content)
-    assert "config.json" in refused("report", f"--workdir={tmp_path}")
 
 
 @pytest.mark.parametrize("source", ["--data_dir", "LSA_DATA_DIR"])
