@@ -14,7 +14,6 @@ seconds a sweep, shows that everything runs but none of the claims. `--gallery` 
 sweeps with their results, and makes reports of an earlier version again.
 """
 
-import shlex
 import sys
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import gallery, locks, papers, reproduction
+from lsa_jax.reporting.write import command_line
 from lsa_jax.sweep import catalog
 
 _cli.declare("workdir", "data_dir")
@@ -56,9 +56,9 @@ def _reproduce(workdir: Path) -> int:
         for sweep in filter(request.wants, sweeps):
             print(sweep.command)
         return 0
-    line = shlex.join(["python", "-m", "launch.reproduce", *sys.argv[1:]])
     with locks.alone(workdir):
-        sweeps = reproduction.run_all(reproduction.with_earlier(sweeps, request), request, line)
+        sweeps = reproduction.with_earlier(sweeps, request)
+        sweeps = reproduction.run_all(sweeps, request, command_line(sys.argv))
     return int(any(sweep.status in reproduction.WITH_FAILURES for sweep in sweeps))
 
 

@@ -24,11 +24,9 @@ _LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
 _SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
 
 _TONES = {
-    **dict.fromkeys(("shown", "ok", "done"), "good"),
+    **dict.fromkeys(("shown", "ok"), "good"),
     **dict.fromkeys(("not shown", "failed"), "bad"),
-    **dict.fromkeys(
-        ("shown of one seed", "measured", "undecided", "condition not met", "running"), "note"
-    ),
+    **dict.fromkeys(("shown of one seed", "measured", "undecided", "condition not met"), "note"),
 }
 
 # Of a primary claim, by whether it holds after Holm's correction.
