@@ -13,6 +13,7 @@ import tqdm
 from lsa_jax.checks import is_number
 from lsa_jax.errors import StorageError
 from lsa_jax.reporting import files
+from lsa_jax.reporting.machine import duration
 
 _INTERVAL = 2.0  # least seconds between two writings
 _SUFFIX = ".progress.json"  # next to the folder, in which checkpoints replace each other
@@ -84,12 +85,6 @@ def _middle(paces: Iterable[float]) -> float:
     return statistics.geometric_mean(max(pace, 1e-9) for pace in paces)
 
 
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
-
-
 def _shows_bars() -> bool:
     """Whether errors go to a terminal, or to a notebook, where a line can be written again."""
     return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
@@ -157,7 +152,7 @@ class Progress:
             self._paces[kind], self._first[kind] = (0.0, 0.0), spent / gained
         self._last = now
         left = 0.0 if done >= self._total else self._seconds_left()
-        about = [] if left is None else [f"about {_clock(left)} left"]
+        about = [] if left is None else [f"about {duration(left)} left"]
         self._bar.set_description_str(f"{int(done)} of {self._total} {self._units}", refresh=False)
         self._bar.set_postfix_str(": ".join([*about, doing]), refresh=False)
         self._bar.update(done - self._done)
@@ -166,7 +161,7 @@ class Progress:
         if is_due and done > 0:
             self._last_line = now
             parts = [f"{done:.1f} of {self._total} {self._units}"]
-            parts += [f"{_clock(now - self._start)} spent", *about]
+            parts += [f"{duration(now - self._start)} spent", *about]
             print(f"{', '.join(parts)}: {doing}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "Progress":

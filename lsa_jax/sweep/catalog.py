@@ -21,7 +21,7 @@ from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
 _BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # these need no folder
 _COSTS = "costs.json"  # in the gallery's folder
-_LEFT = re.compile(r"([\d:]+) spent, about ([\d:]+) left")
+_LEFT = re.compile(r", ([^,]+) spent, about ([^,]+) left")
 _PUBLISHED = ("item", "paper", "ours", "status")  # of a claim
 
 
@@ -167,12 +167,7 @@ def measure(variant: Variant, given: float, data_dir: Path | None, place: Path) 
 def _whole(printed: str) -> float | None:
     """Returns the seconds that a sweep takes by its last line of progress, if it has one."""
     lines = _LEFT.findall(printed)
-    return sum(map(_seconds, lines[-1])) if lines else None
-
-
-def _seconds(clock: str) -> int:
-    """Returns the seconds of a time such as 1:02:03 or 2:03."""
-    return sum(int(part) * 60**place for place, part in enumerate(reversed(clock.split(":"))))
+    return sum(map(machine.seconds, lines[-1])) if lines else None
 
 
 def needed_data(
