@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import filelock
 from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import ElsewhereError, InputError, ReportedError
+from lsa_jax.reporting import locks
 
 if TYPE_CHECKING:
     from lsa_jax import processes
@@ -76,21 +76,19 @@ def _check_port(address: str) -> None:
         ) from None
 
 
-_held: list[filelock.FileLock] = []  # for as long as this process lives
+_held = contextlib.ExitStack()  # for as long as this process lives
 
 
 def _take_place(address: str, process_id: int) -> None:
     """Raises where another process of this host is this one: jax would end all that run."""
     name = re.sub(r"[^\w.-]", "_", f"lsa_jax-{os.getuid()}-{address}-{process_id}.lock")
-    lock = filelock.FileLock(Path(tempfile.gettempdir()) / name, timeout=0)
     try:
-        lock.acquire()
-    except filelock.Timeout:
+        _held.enter_context(locks.held(name, Path(tempfile.gettempdir()) / name))
+    except locks.InUseError:
         raise InputError(
             f"--process_id is {process_id}, which runs on this host already with "
             f"--coordinator_address={address}; accepted: a command that does not run yet"
         ) from None
-    _held.append(lock)
 
 
 def _connect() -> "processes.ProcessGroup":

@@ -15,6 +15,7 @@ import ml_collections
 from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.machine import duration
+from lsa_jax.reporting.write import command_line
 from lsa_jax.sweep import catalog, config_files, work
 from lsa_jax.sweep.points import Point
 
@@ -162,6 +163,5 @@ def recorded(
             load.cache_clear()  # the data of one sweep at a time
         if sweeps and sweeps[0].name:
             words = {sweep.name: sweep.words for sweep in sweeps}
-            typed = ["python", "-m", f"launch.{Path(sys.argv[0]).stem}", *sys.argv[1:]]
-            work.record_all(sweeps[0].workdir.parent, words, shlex.join(typed), data_dir)
+            work.record_all(sweeps[0].workdir.parent, words, command_line(sys.argv), data_dir)
         yield

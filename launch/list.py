@@ -12,11 +12,6 @@ Costs and results are those of the gallery's records; "about" is an estimate fro
 --under leaves out sizes without a cost, and compares with the lower bound where that alone is known
 ("at least"); --data names the available data, and leaves out sizes that need others; --shows has
 words that the item, its claim or its results must contain.
-
-    source <(python -m launch.list --completion=bash)
-
-makes bash complete --config= for the commands of this project in this shell; zsh likewise, and fish
-with `python -m launch.list --completion=fish | source`.
 """
 
 import textwrap
@@ -24,7 +19,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import _cli, _completion
+from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import machine, papers
 from lsa_jax.sweep import catalog
@@ -39,13 +34,6 @@ _SHOWS = flags.DEFINE_string("shows", "", "Only configurations with all of these
 _CONFIGS = _cli.define_path("configs", "configs", "Folder of configurations.")
 _GALLERY = _cli.define_path("gallery", "docs/gallery", "Folder with the gallery's records.")
 _MEASURE = flags.DEFINE_string("measure", None, "Run unpublished sizes so long, as 90s.")
-_NAMES = flags.DEFINE_bool("names", False, "Print only values of --config, a line each.")
-_COMPLETION = flags.DEFINE_enum(
-    "completion",
-    None,
-    list(_completion.SHELLS),
-    "Print this shell's code for completing --config=.",
-)
 
 
 def _time(flag: flags.FlagHolder[str | None]) -> float | None:
@@ -88,9 +76,6 @@ def _describe(entry: catalog.Entry) -> str:
 def main() -> None:
     """Prints the configurations that the flags accept."""
     _cli.end_with_reader()
-    if _COMPLETION.value:
-        print(_completion.SHELLS[_COMPLETION.value], end="")
-        return
     given, place = _time(_MEASURE), Path(_GALLERY.value)
     found = catalog.entries(Path(_CONFIGS.value), place, _PAPER.value)
     chosen = _chosen(found)
@@ -101,9 +86,6 @@ def main() -> None:
             measured = catalog.measure(variant, given, _cli.data_dir(), place)
             print(f"{variant.config}: {measured}", flush=True)
         print(f"measured {len(unpublished)} of {len(variants)} sizes")
-        return
-    if _NAMES.value:
-        print("\n".join(variant.config for entry in chosen for variant in entry.variants))
         return
     for entry in chosen:
         print(_describe(entry) + "\n")

@@ -1,17 +1,13 @@
 """Writes tables and figures again from the files of a sweep, or of all sweeps below a folder.
 
-Examples:
+Example:
     python -m launch.report --workdir=runs/quickstart
-    python -m launch.report --workdir=runs/quickstart --open
 """
 
-from absl import flags
-
-from launch import _browser, _cli
+from launch import _cli
 from lsa_jax.sweep import work
 from lsa_jax.sweep.points import recorded_points
 
-flags.adopt_module_key_flags(_browser)
 _cli.declare("workdir")
 
 
@@ -20,9 +16,7 @@ def main() -> None:
     workdir = _cli.workdir()
     for folder in work.folders(workdir):
         recorded_points(folder)  # raises, before jax takes seconds to import
-
     work.report_all(workdir)
-    _browser.open_page(workdir / "report.html")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ seconds a sweep, shows that everything runs but none of the claims. `--gallery` 
 sweeps with their results, and makes reports of an earlier version again.
 """
 
-import shlex
 import sys
 from pathlib import Path
 
@@ -22,8 +21,9 @@ from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import gallery, papers, reproduction
-from lsa_jax.sweep import catalog, locks
+from lsa_jax.reporting import gallery, locks, papers, reproduction
+from lsa_jax.reporting.write import command_line
+from lsa_jax.sweep import catalog
 
 _cli.declare("workdir", "data_dir")
 
@@ -45,28 +45,20 @@ _REPORTS = _cli.define_path(
 )
 
 
-def _command(config: str, folder: Path) -> list[str]:
-    """Returns a sweep's command, without the interpreter."""
-    data = [f"--data_dir={_cli.DATA_DIR.value}"] if _cli.DATA_DIR.value else []
-    return ["-m", "launch.sweep", f"--config={config}", f"--workdir={folder}", *data]
-
-
 def _reproduce(workdir: Path) -> int:
     """Runs the unfinished sweeps of a paper; returns 1 if one failed."""
     _cli.data_dir()  # raises where it is missing
-    configs = Path(_CONFIGS.value)
-    request = reproduction.Request(
-        _PAPER.value, _SCALE.value, workdir, configs, _ONLY.value, _command
-    )
+    of_paper = (_PAPER.value, _SCALE.value, workdir, Path(_CONFIGS.value), _ONLY.value)
+    request = reproduction.Request(*of_paper, _cli.DATA_DIR.value)
     sweeps = reproduction.planned(request)
     reproduction.with_earlier(sweeps, request)  # raises before the folder is touched
     if _DRY_RUN.value:
         for sweep in filter(request.wants, sweeps):
             print(sweep.command)
         return 0
-    line = shlex.join(["python", "-m", "launch.reproduce", *sys.argv[1:]])
     with locks.alone(workdir):
-        sweeps = reproduction.run_all(reproduction.with_earlier(sweeps, request), request, line)
+        sweeps = reproduction.with_earlier(sweeps, request)
+        sweeps = reproduction.run_all(sweeps, request, command_line(sys.argv))
     return int(any(sweep.status in reproduction.WITH_FAILURES for sweep in sweeps))
 
 

@@ -27,7 +27,6 @@ over ends as failed with one line in its log, and the same command resumes it.
 import contextlib
 import io
 import math
-import os
 import re
 import shlex
 import shutil
@@ -65,11 +64,6 @@ _REPORT_PARTITION = flags.DEFINE_string(
     "report_partition", None, "Partition of the job that writes the report; default: --partition."
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the sbatch scripts and submit nothing.")
-_PREFLIGHT = flags.DEFINE_string(
-    "preflight",
-    None,
-    "Machine of a task, as h100:1: submit only if launch.preflight finds that all fits.",
-)
 _CONTAINER = flags.DEFINE_string(
     "container", None, "Image in which tasks run, for SLURM with pyxis: a name or a .sqsh file."
 )
@@ -92,19 +86,6 @@ def _check() -> None:
         raise InputError(
             f"{absent[0]} is not on the PATH; launch.slurm runs where jobs are submitted, and "
             "elsewhere with --dry_run only"
-        )
-
-
-def _preflight(sweep: _sweeps.Planned, data_dir: Path | None) -> None:
-    """Compiles a configuration for the machine of a task; raises unless it is known to fit."""
-    data = [f"--data_dir={data_dir}"] if data_dir else []
-    topology = f"--topology={_PREFLIGHT.value}"
-    command = [sys.executable, "-m", "launch.preflight", *sweep.words, topology, *data]
-    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-    if subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": path}).returncode:
-        raise InputError(
-            f"--preflight is {_PREFLIGHT.value!r}, and the programs were not shown to fit it; "
-            "nothing is submitted"
         )
 
 
@@ -253,9 +234,6 @@ def main() -> None:
     tasks = _sweeps.tasks(groups, _GROUPS_PER_TASK.value)
     commands, report = _commands(workdir, data_dir, tasks)
     arrays = _arrays(commands)
-    for sweep in {group.sweep.name: group.sweep for group in groups}.values():
-        if _PREFLIGHT.value:
-            _preflight(sweep, data_dir)
     if _DRY_RUN.value:
         _cli.end_with_reader()
         print(f"# {_sweeps.describe(tasks, _GPUS.value)}")

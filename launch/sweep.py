@@ -15,8 +15,8 @@ Examples:
 
     python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart --record_only
 
-The report is also a page, `report.html`, which --open shows in a browser. --record_only writes the
-record for the tasks of a scheduler (launch.groups), and runs nothing.
+The report is also a page, `report.html`. --record_only writes the record for the tasks of a
+scheduler (launch.groups), and runs nothing.
 
 The same command again runs only the missing points. With --distributed several processes share the
 work, on hosts of their own: each is started with the same command. Only process 0 needs to see the
@@ -34,13 +34,12 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from launch import _browser, _cli, _distributed, _sweeps
+from launch import _cli, _distributed, _sweeps
 from lsa_jax.errors import InputError
 
 if TYPE_CHECKING:
     from lsa_jax.reporting.logs import Watch
 
-flags.adopt_module_key_flags(_browser)
 flags.adopt_module_key_flags(_distributed)
 _cli.declare("config", "workdir", "data_dir")
 
@@ -83,7 +82,7 @@ def _ranges(numbers: list[int]) -> str:
 
 def _refuse_ignored() -> None:
     """Raises where --record_only is given with flags of a run."""
-    for name in ("tensorboard", "wandb", "profile", "distributed", "open"):
+    for name in ("tensorboard", "wandb", "profile", "distributed"):
         if flags.FLAGS[name].value:
             raise InputError(f"--record_only runs nothing; accepted: without --{name}")
 
@@ -138,8 +137,6 @@ def main(*, sweep: bool = True) -> int:
             results = run_sweep(
                 config, points, workdir, data_dir=data_dir, command=_cli.command(), watch=watch
             )
-        if is_first:
-            _browser.open_page(workdir / "report.html")
     return int((results["status"] == "failed").any())
 
 

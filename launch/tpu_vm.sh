@@ -10,7 +10,6 @@ Usage: launch/tpu_vm.sh SUBCOMMAND --name=NAME --zone=ZONE [--project=PROJECT] [
   install  [--dataset=NAME]                          copies this project's last commit to the VM,
                                                      installs it with jax for TPU, fetches data
   run      --workdir=DIR --config=FILE [...]         starts launch.sweep; other flags go to it;
-           [--preflight=TOPOLOGY]                    first compiles it here, for v5e:2x2 and so on
   fetch    --workdir=DIR [--to=DIR]                  shows the end of the log, copies DIR here
   delete                                             deletes the VM and its disk
 
@@ -35,7 +34,7 @@ fail() {
 }
 
 # What a subcommand takes beside --name, --zone and --project; with a star what it must be given.
-declare -A flags=([create]="type* version* spot" [install]="dataset" [run]="workdir* config* preflight"
+declare -A flags=([create]="type* version* spot" [install]="dataset" [run]="workdir* config*"
     [fetch]="workdir* to" [delete]="")
 folder=lsa_jax_project # below the home folder of the VM
 python=.venv/bin/python
@@ -125,15 +124,7 @@ install() {
 }
 
 run() {
-    local command flag log own=()
-    if [[ -n ${given[preflight]:-} ]]; then
-        # Data and folders of the VM are not here; the configuration's own flags are.
-        for flag in "${sweep_flags[@]}"; do
-            if [[ $flag == --config.* ]]; then own+=("$flag"); fi
-        done
-        (cd "$here" && do_or_print python -m launch.preflight "--config=${given[config]}" \
-            "${own[@]}" "--topology=${given[preflight]}") || fail "nothing is started"
-    fi
+    local command log
     log=${given[workdir]}.log && log=${log@Q}
     printf -v command '%q ' "$python" -u -m launch.sweep "--config=${given[config]}" \
         "--workdir=${given[workdir]}" "${sweep_flags[@]}"

@@ -102,7 +102,8 @@ def _repair() -> None:
     from neural_tangents._src.stax import linear
 
     empirical.jnp = replaced(jnp, size=_size)
-    prediction.sp = replaced(scipy, linalg=replaced(scipy.linalg, eigvalsh=_eigvalsh))
+    # All that it takes of scipy, whose `linalg` is imported where it is used: it takes long.
+    prediction.sp = types.SimpleNamespace(linalg=types.SimpleNamespace(eigvalsh=_eigvalsh))
     # A solver is set up outside whatever is being traced. `eval_context` does not let it see traced
     # kernels any more (UnexpectedTracerError); this public one evaluates known values, and traces
     # the rest.

@@ -104,7 +104,7 @@ BUDGET = {
     "lsa_jax/reporting": 4_000,
     "lsa_jax/preflight": 1_200,
     "lsa_jax": 51_500,
-    "launch": 2_200,
+    "launch": 1_880,
     "benchmarks": 1_660,
     "configs": 3_200,
     "tests": 25_300,

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import pooch
-
 from lsa_jax.errors import InputError, MissingDataError
 
 DATA_DIR_VARIABLE = "LSA_DATA_DIR"
@@ -188,6 +186,8 @@ def fetch(name: str, data_dir: Path) -> None:
     Raises:
         InputError: the folder cannot be written to, the download fails, or has another checksum.
     """
+    import pooch  # here, as few commands need it
+
     for download in DOWNLOADS.get(name, ()):
         if find(download, data_dir) is not None:
             continue
@@ -217,4 +217,6 @@ def default_data_dir() -> Path | None:
 
 def cache_dir() -> Path:
     """Returns the user's folder of downloads."""
+    import pooch  # here, as in `fetch`
+
     return Path(pooch.os_cache("lsa_jax"))

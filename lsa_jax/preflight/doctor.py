@@ -33,8 +33,8 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.preflight import programs
 from lsa_jax.preflight.dry_run import DryRun, Mapped
+from lsa_jax.reporting import locks
 from lsa_jax.reporting.machine import count_cores
-from lsa_jax.sweep import locks
 from lsa_jax.training import checkpoints
 
 # Largest relative error of float32 sums of a thousand products; TF32's and bfloat16's are larger.
@@ -254,7 +254,7 @@ def _checkpoints(folder: Path) -> Finding:
 _HOLDER = """
 import sys, time
 from pathlib import Path
-from lsa_jax.sweep import locks
+from lsa_jax.reporting import locks
 with locks.alone(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -22,7 +22,6 @@ _RESULTS = ".results.json.xz"
 MOST_PICTURE_BYTES = 80_000
 _COLOURS = 128
 _SMALLER = 0.85
-_IN_REPORT = re.compile(r"^!\[[^\]]*\]\(([^)]+)\.png\)$", re.MULTILINE)
 _METADATA = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>", re.DOTALL)
 _PATH = re.compile(r'(?<=[ \n][dxy]=")[^"]*')
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
@@ -160,11 +159,6 @@ def read(gallery: Path) -> dict[str, Item]:
             ) from None
         found[item.sweep.config] = item
     return found
-
-
-def picture_names(folder: Path) -> list[str]:
-    """Returns the names of a sweep's figures, without ending, in its report's order."""
-    return _IN_REPORT.findall((folder / "report.md").read_text())
 
 
 def shorter(svg: str) -> str:

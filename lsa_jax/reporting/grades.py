@@ -38,8 +38,6 @@ FIXED = ("ntk_infinite", "ntk_finite")
 # Planned spread: share of test examples that two learners decide differently, and the standard
 # deviation of a difference over seeds, in points.
 _DISCORDANT, _SEED_SD = 0.05, 0.5
-# Squared half-width of the planned 90 % interval, in points, on one test example.
-_SPREAD = float(100 * scipy.special.ndtri(2 * TAIL)) ** 2 * _DISCORDANT
 
 Word = Literal["follows", "between", "leaves", "above", "equal", "below", "undecided"]
 
@@ -253,7 +251,7 @@ def planned_margin(seeds: int, examples: int) -> float:
 
     2 points where the planned half-width of the 90 % interval is below 1, else twice that width.
     """
-    half = float(np.hypot(_half_of_seeds(seeds), (_SPREAD / examples) ** 0.5))
+    half = float(np.hypot(_half_of_seeds(seeds), (_spread() / examples) ** 0.5))
     return MARGIN if half < MARGIN / 2 else 2 * half
 
 
@@ -262,7 +260,12 @@ def _would_do(margin: float, seeds: int) -> str:
     rest = (margin / 2) ** 2 - _half_of_seeds(seeds) ** 2
     if rest <= 0:
         return f"{_would_do(margin, seeds + 1)} and {seeds + 1} seeds"
-    return f"{math.ceil(_SPREAD / rest):,}"
+    return f"{math.ceil(_spread() / rest):,}"
+
+
+def _spread() -> float:
+    """Returns the squared half-width of the planned 90 % interval on one test example."""
+    return float(100 * scipy.special.ndtri(2 * TAIL)) ** 2 * _DISCORDANT
 
 
 def _half_of_seeds(seeds: int) -> float:

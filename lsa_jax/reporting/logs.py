@@ -5,7 +5,6 @@ twice, also for a finished sweep. Results of trained runs include `seconds`, thr
 (`images_per_second`) and the fraction of the devices' peak (`peak_fraction`).
 """
 
-import functools
 import hashlib
 import json
 import os
@@ -137,16 +136,14 @@ def make_log(
     Raises:
         InputError: Weights & Biases is requested and refuses the login.
     """
-    logs: list[Callable[[Path, str], None]] = []
-    if tensorboard:
-        logs.append(write_tensorboard)
     if wandb_project:
         _log_in(wandb_project)
-        logs.append(functools.partial(write_wandb, project=wandb_project))
 
     def log(run_id: str) -> None:
-        for write in logs:
-            write(workdir, run_id)
+        if tensorboard:
+            write_tensorboard(workdir, run_id)
+        if wandb_project:
+            write_wandb(workdir, run_id, wandb_project)
 
     return log
 

@@ -4,7 +4,7 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import tqdm
 from lsa_jax.checks import is_number
 from lsa_jax.errors import StorageError
 from lsa_jax.reporting import files
+from lsa_jax.reporting.machine import duration
 
 _INTERVAL = 2.0  # least seconds between two writings
 _SUFFIX = ".progress.json"  # next to the folder, in which checkpoints replace each other
@@ -79,10 +80,9 @@ def read_heartbeats(workdir: Path) -> list[Beat]:
     return found
 
 
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+def _middle(paces: Iterable[float]) -> float:
+    """Returns the geometric mean: paces of kinds differ by orders of magnitude."""
+    return statistics.geometric_mean(max(pace, 1e-9) for pace in paces)
 
 
 def _shows_bars() -> bool:
@@ -95,7 +95,8 @@ class Progress:
 
     Counts points; a fraction of a group counts as that fraction of its points. The time left comes
     from the pace of each kind of points since its first report: before it programs are compiled,
-    and a checkpoint can have a part of the work. Kinds without a pace have the mean of the others.
+    and a checkpoint can have a part of the work. A kind with one report has the mean pace of the
+    others, or that of its report where this is faster; kinds without a report have the mean.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Progress:
         self._done = 0.0
         self._left = dict(kinds or {"": float(total)})  # points, by kind
         self._paces: dict[str, tuple[float, float]] = {}  # points and seconds, by kind
+        self._first: dict[str, float] = {}  # seconds a point until the first report, by kind
         self._bar = tqdm.tqdm(
             total=total,
             unit=unit,
@@ -133,8 +135,9 @@ class Progress:
         known = {k: spent / gained for k, (gained, spent) in self._paces.items() if gained > 0}
         if not known:
             return None
-        # Of times that differ by orders of magnitude the geometric mean is in the middle.
-        mean = statistics.geometric_mean(max(pace, 1e-9) for pace in known.values())
+        mean = _middle(known.values())
+        known = {kind: min(pace, mean) for kind, pace in self._first.items()} | known
+        mean = _middle(known.values())
         return sum(max(left, 0.0) * known.get(kind, mean) for kind, left in self._left.items())
 
     def advance_to(self, done: float, doing: str, kind: str = "") -> None:
@@ -146,10 +149,10 @@ class Progress:
             points, seconds = self._paces[kind]
             self._paces[kind] = points + gained, seconds + spent
         elif gained > 0:
-            self._paces[kind] = 0.0, 0.0
+            self._paces[kind], self._first[kind] = (0.0, 0.0), spent / gained
         self._last = now
         left = 0.0 if done >= self._total else self._seconds_left()
-        about = [] if left is None else [f"about {_clock(left)} left"]
+        about = [] if left is None else [f"about {duration(left)} left"]
         self._bar.set_description_str(f"{int(done)} of {self._total} {self._units}", refresh=False)
         self._bar.set_postfix_str(": ".join([*about, doing]), refresh=False)
         self._bar.update(done - self._done)
@@ -158,7 +161,7 @@ class Progress:
         if is_due and done > 0:
             self._last_line = now
             parts = [f"{done:.1f} of {self._total} {self._units}"]
-            parts += [f"{_clock(now - self._start)} spent", *about]
+            parts += [f"{duration(now - self._start)} spent", *about]
             print(f"{', '.join(parts)}: {doing}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "Progress":

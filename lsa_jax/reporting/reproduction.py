@@ -14,15 +14,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import filelock
 import pandas as pd
 
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError
-from lsa_jax.reporting import files, machine, papers
+from lsa_jax.reporting import files, locks, machine, papers
 from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.write import claims_table, counts_in_words, markdown_table
 
@@ -65,11 +64,19 @@ class Request(NamedTuple):
     workdir: Path
     configs: Path  # the folder of the papers' folders of configurations
     only: list[str]  # names of the configurations to run; empty means all
-    sweep_command: Callable[[str, Path], list[str]]  # of the value of --config and a folder
+    data_dir: str | None = None
 
     def wants(self, sweep: Sweep) -> bool:
         """Whether a sweep is to be run."""
         return not self.only or sweep.name in self.only
+
+
+def sweep_command(
+    words: Sequence[str], folder: Path | str, data_dir: Path | str | None
+) -> list[str]:
+    """Returns a sweep's command without the interpreter; `words` are --config=... and fields."""
+    data = [f"--data_dir={data_dir}"] if data_dir else []
+    return ["-m", "launch.sweep", *words, f"--workdir={folder}", *data]
 
 
 def planned(request: Request) -> list[Sweep]:
@@ -82,10 +89,9 @@ def planned(request: Request) -> list[Sweep]:
     for path in papers.configurations(request.paper, request.configs):
         item, about = papers.item_and_claim(path)
         config = f"{path}{papers.VARIANTS[request.scale]}"
-        command = shlex.join(
-            ["python", *request.sweep_command(config, request.workdir / path.stem)]
-        )
-        sweeps.append(Sweep(path.stem, config, item, about, command))
+        folder = request.workdir / path.stem
+        command = ["python", *sweep_command([f"--config={config}"], folder, request.data_dir)]
+        sweeps.append(Sweep(path.stem, config, item, about, shlex.join(command)))
     names = [sweep.name for sweep in sweeps]
     for name in request.only:
         if name not in names:
@@ -260,13 +266,13 @@ def _wait_for_others(folder: Path) -> None:
     """Waits for a sweep in this folder, such as one whose reproduction was killed."""
     if not (folder / ".lock").exists():
         return
-    lock = filelock.FileLock(folder / ".lock")
     try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
+        with locks.alone(folder):
+            return
+    except locks.InUseError:
         print(f"{folder} is in use by another sweep; waiting for it", flush=True)
-        lock.acquire()
-    lock.release()
+    with locks.alone(folder, timeout=-1):
+        return
 
 
 def _execute(command: list[str], log: Path) -> tuple[int, str]:
@@ -313,7 +319,8 @@ def _run(sweep: Sweep, request: Request, host: dict[str, Any]) -> Sweep:
     before = _stamp(folder / "report.md")
     start, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     log = request.workdir / "logs" / f"{sweep.name}.log"
-    code, last = _execute(request.sweep_command(sweep.config, folder), log)
+    command = sweep_command([f"--config={sweep.config}"], folder, request.data_dir)
+    code, last = _execute(command, log)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = spent.ru_utime + spent.ru_stime - used.ru_utime - used.ru_stime
     sweep = sweep._replace(

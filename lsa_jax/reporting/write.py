@@ -24,11 +24,9 @@ _LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
 _SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
 
 _TONES = {
-    **dict.fromkeys(("shown", "ok", "done"), "good"),
+    **dict.fromkeys(("shown", "ok"), "good"),
     **dict.fromkeys(("not shown", "failed"), "bad"),
-    **dict.fromkeys(
-        ("shown of one seed", "measured", "undecided", "condition not met", "running"), "note"
-    ),
+    **dict.fromkeys(("shown of one seed", "measured", "undecided", "condition not met"), "note"),
 }
 
 # Of a primary claim, by whether it holds after Holm's correction.
@@ -297,15 +295,15 @@ def claim_table(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[li
     return used, [[row[name] for name in used] for row in rows]
 
 
-def metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
-    """Returns the rows of a run; none where it has no file of them."""
-    path = files.run_directory(workdir, run_id) / "metrics.jsonl"
-    return files.read_all_metrics(workdir, run_id) if path.exists() else []
-
-
-def run_rows(workdir: Path, results: pd.DataFrame) -> tuple[str | None, list[str], list[Any]]:
+def _runs(workdir: Path, results: pd.DataFrame) -> tuple[str | None, list[str], list[Any]]:
     """Returns the table of runs: the metric of their curves, its columns, its rows."""
-    metric, drawn = courses.draw({name: metrics(workdir, name) for name in results["id"]})
+    with_rows = (
+        name
+        for name in results["id"]
+        if (files.run_directory(workdir, name) / "metrics.jsonl").exists()
+    )
+    kept = {name: files.read_all_metrics(workdir, name) for name in with_rows}
+    metric, drawn = courses.draw(kept)
     others = [name for name in results if name not in ("id", "status", "message")]
     columns = ["run", *(["course"] if metric else []), "status", *others, "folder"]
     rows = []
@@ -360,7 +358,7 @@ def report_page(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     path = workdir / "config.json"
     record = files.read_record(workdir) if path.exists() else {}
     config = pd.json_normalize(record.get("config", {})).to_dict("records")
-    metric, columns, rows = run_rows(workdir, results)
+    metric, columns, rows = _runs(workdir, results)
     claims = [files.plain(claim._asdict()) for claim in report.claims]
     return (
         environment()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import ml_collections
 
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError
-from lsa_jax.reporting import files, gallery, machine, papers
+from lsa_jax.reporting import files, gallery, machine, papers, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
@@ -21,7 +21,7 @@ from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
 _BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # these need no folder
 _COSTS = "costs.json"  # in the gallery's folder
-_LEFT = re.compile(r"([\d:]+) spent, about ([\d:]+) left")
+_LEFT = re.compile(r", ([^,]+) spent, about ([^,]+) left")
 _PUBLISHED = ("item", "paper", "ours", "status")  # of a claim
 
 
@@ -140,12 +140,10 @@ def measure(variant: Variant, given: float, data_dir: Path | None, place: Path) 
     """
     start, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as scratch:
-        words = ["-m", "launch.sweep", f"--config={variant.config}", f"--workdir={scratch}/run"]
-        words += [f"--data_dir={data_dir}"] if data_dir else []
+        named, folder = [f"--config={variant.config}"], Path(scratch, "run")
+        command = [sys.executable, *reproduction.sweep_command(named, folder, data_dir)]
         try:
-            ended = subprocess.run(
-                [sys.executable, *words], capture_output=True, check=False, timeout=given
-            )
+            ended = subprocess.run(command, capture_output=True, check=False, timeout=given)
             status, printed = ended.returncode, ended.stderr.decode()
         except subprocess.TimeoutExpired as stopped:
             status, printed = None, (stopped.stderr or b"").decode()
@@ -169,12 +167,7 @@ def measure(variant: Variant, given: float, data_dir: Path | None, place: Path) 
 def _whole(printed: str) -> float | None:
     """Returns the seconds that a sweep takes by its last line of progress, if it has one."""
     lines = _LEFT.findall(printed)
-    return sum(map(_seconds, lines[-1])) if lines else None
-
-
-def _seconds(clock: str) -> int:
-    """Returns the seconds of a time such as 1:02:03 or 2:03."""
-    return sum(int(part) * 60**place for place, part in enumerate(reversed(clock.split(":"))))
+    return sum(map(machine.seconds, lines[-1])) if lines else None
 
 
 def needed_data(

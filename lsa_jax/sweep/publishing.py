@@ -19,7 +19,7 @@ import pandas as pd
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, outcomes, papers, reproduction
-from lsa_jax.reporting.gallery import Item, picture_names
+from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.reproduction import Sweep
 from lsa_jax.reporting.write import cell
@@ -248,12 +248,11 @@ def _keep(place: Path, sweep: Sweep, folder: Path, results: bytes | None, report
     done = reproduction.finished(sweep, folder.parent, sweep.machine or {})
     # A check that the program starts has no figures: they would be mistaken for results.
     was_run = not done.claims or any(claim["status"] != "not run" for claim in done.claims)
-    drawn = picture_names(folder) if was_run else []
+    captions = report.captions if was_run else {}
     # The command names folders of the machine that it ran on; the item lists the figures.
     done = done._replace(command="", pictures=[])
-    captions = [report.captions[name] for name in drawn]
-    tables = _tables(report) if was_run else []
-    item = Item(done, drawn, fingerprint(folder), captions=captions, tables=tables)
+    tables, texts = _tables(report) if was_run else [], [*captions.values()]
+    item = Item(done, [*captions], fingerprint(folder), captions=texts, tables=tables)
     gallery.keep(place, item, folder, results)
 
 

@@ -36,7 +36,7 @@ from lsa_jax.errors import (
     MixedVersionsWarning,
     NumericalError,
 )
-from lsa_jax.reporting import files, machine
+from lsa_jax.reporting import files, locks, machine
 from lsa_jax.reporting import outcomes as kept_outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import with_measures
@@ -45,7 +45,7 @@ from lsa_jax.reporting.progress import Heartbeat, Progress, remove_heartbeat
 from lsa_jax.reporting.report import Report, Row, not_run
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import write_report
-from lsa_jax.sweep import config_files, locks
+from lsa_jax.sweep import config_files
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, load_experiment
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point, recorded_points
@@ -242,7 +242,6 @@ def _run_missing(
     load: Callable[[], Any],
     workdir: Path,
     watch: Watch,
-    shown: bool = True,
 ) -> None:
     """Runs the groups with a missing point; reads the data only if there are any."""
     everyone = processes.everyone()
@@ -258,7 +257,7 @@ def _run_missing(
         firsts = {kinds[number]: number for number in reversed(missing)}.values()
         order = sorted(missing, key=lambda n: len(groups[n]) if n in firsts else math.inf)
         before = 0
-        with Progress(sizes.total(), shown=shown and everyone.is_first, kinds=sizes) as bar:
+        with Progress(sizes.total(), shown=everyone.is_first, kinds=sizes) as bar:
             for number in order:
 
                 def advance(
@@ -268,7 +267,7 @@ def _run_missing(
 
                 _run_group(experiment, groups[number], data, workdir, watch, advance)
                 before += len(groups[number])
-    elif shown and everyone.is_first:
+    elif everyone.is_first:
         print(f"all {sum(map(len, groups))} runs are done already; nothing to run")
 
 
@@ -361,7 +360,6 @@ def run_groups(
     numbers: Sequence[int],
     *,
     data_dir: Path | None,
-    shown: bool = True,
 ) -> None:
     """Runs the missing points of some groups of a recorded sweep; other processes run others.
 
@@ -374,7 +372,7 @@ def run_groups(
     experiment = load_experiment(config.experiment)
     groups = experiment.groups(points)
     load = functools.partial(experiment.load, points, data_dir)
-    _run_missing(experiment, [groups[n] for n in numbers], load, workdir, UNWATCHED, shown=shown)
+    _run_missing(experiment, [groups[n] for n in numbers], load, workdir, UNWATCHED)
 
 
 # --- the report ----------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, papers, reproduction
-from lsa_jax.sweep import locks
+from lsa_jax.reporting import files, locks, papers, reproduction
 from lsa_jax.sweep.points import recorded_points
 
 
@@ -38,12 +37,7 @@ def folders(root: Path) -> list[Path]:
 
 
 def run(
-    workdir: Path,
-    numbers: Sequence[int],
-    data_dir: Path | None,
-    *,
-    wait: bool = True,
-    shown: bool = True,
+    workdir: Path, numbers: Sequence[int], data_dir: Path | None, *, wait: bool = True
 ) -> int | None:
     """Runs the missing runs of some groups, numbered from 0, while it holds them.
 
@@ -65,7 +59,7 @@ def run(
                 from lsa_jax.sweep.run import run_groups
 
                 config, points = recorded_points(workdir)
-                run_groups(config, points, workdir, numbers, data_dir=data_dir, shown=shown)
+                run_groups(config, points, workdir, numbers, data_dir=data_dir)
     except locks.InUseError:
         if wait:
             raise
@@ -105,8 +99,7 @@ def record_all(
     known = {sweep.name: sweep for sweep in record["sweeps"]}
     for name, words in sweeps.items():
         named = words[0].partition("=")[2]
-        folders = [f"--workdir={root / name}", *([f"--data_dir={data_dir}"] if data_dir else [])]
-        line = shlex.join(["python", "-m", "launch.sweep", *words, *folders])
+        line = shlex.join(["python", *reproduction.sweep_command(words, root / name, data_dir)])
         about = papers.item_and_claim(papers.split_config(named)[0])
         known.setdefault(name, reproduction.Sweep(name, named, *about, line))
     reproduction.write(root, record | {"sweeps": list(known.values())})

@@ -77,7 +77,7 @@ def test_svhn_label_10_is_the_digit_0(svhn_dir):
 def test_missing_data_in_a_given_folder_is_not_downloaded(
     name, from_environment, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(downloads.pooch, "retrieve", lambda *_, **__: pytest.fail("downloads"))
+    monkeypatch.setattr("pooch.retrieve", lambda *_, **__: pytest.fail("downloads"))
     if from_environment:
         monkeypatch.setenv("LSA_DATA_DIR", str(tmp_path))
     with pytest.raises(InputError) as error:
@@ -96,7 +96,7 @@ def test_without_a_data_folder_missing_files_go_to_the_cache(mnist_dir, tmp_path
         path.mkdir(parents=True, exist_ok=True)
         shutil.copy(mnist_dir / "mnist" / fname, path / fname)
 
-    monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
+    monkeypatch.setattr("pooch.retrieve", retrieve)
     monkeypatch.setattr(downloads, "cache_dir", lambda: cache)
     first = load_small("mnist", None)
     assert fetched == [(d.url, d.checksum) for d in downloads.DOWNLOADS["mnist"]]

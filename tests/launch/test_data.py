@@ -7,7 +7,6 @@ import pytest
 import scipy.io
 
 from launch import data
-from lsa_jax.data import downloads
 from lsa_jax.errors import InputError
 
 
@@ -41,7 +40,7 @@ def fetched(tmp_path, monkeypatch):
         path.mkdir(parents=True, exist_ok=True)
         shutil.copy(tmp_path / "published" / fname, path / fname)
 
-    monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
+    monkeypatch.setattr("pooch.retrieve", retrieve)
     return found
 
 

@@ -8,9 +8,6 @@ import sys
 import pytest
 
 from launch import _cli
-from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
-from lsa_jax.sweep.variants import set_fields
 
 QUICKSTART = "--config=configs/quickstart.py"
 LONG = 300 * "x"
@@ -47,22 +44,6 @@ def test_a_wrong_setting_or_flag_is_refused(sweep, argument, words):
     assert all(word in line for word in words), line
 
 
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"data.background": "photographs"}, "data.photographs"),
-        ({"data.background": "none", "noise": 1.0}, "noise"),
-        ({"data.fresh_backgrounds": True, "data.copies": 2}, "data.copies"),
-        ({"model.name": "wide_resnet", "learner": "ntk_infinite"}, "learner"),
-        ({"network.schedule": "steps", "network.decay_epochs": ()}, "decay_epochs"),
-    ],
-)
-def test_fields_that_do_not_go_together_are_refused(fields, named):
-    config = set_fields(settings.default_config(), fields)
-    with pytest.raises(InputError, match=f"config.*{named}"):
-        settings.validate(config)
-
-
 CONFIGS = [
     ("configs/quickstart.py:huge", ["'huge'", "full", "quick"]),
     ("configs/quikstart.py", ["does not exist", "did you mean configs/quickstart.py?"]),
@@ -97,10 +78,8 @@ def test_a_file_that_gives_no_configuration_is_refused(sweep, tmp_path, body, va
         ("preflight", ["--efficiency=nan"], "--efficiency is nan"),
         ("preflight", ["--topology=cpu", "--json=.", QUICKSTART], "--json is '.'"),
         ("benchmark", ["--suite=kernels", "--only=lunch"], "--only is 'lunch'"),
-        ("synsets", ["--data_noun=LICENSE", "--output=."], "--output is '.'"),
         ("show", [QUICKSTART, "--flagfile=docs/quickstart.png"], "--flagfile is no text"),
         ("report", ["--workdir=LICENSE"], "config.json cannot be read: Not a directory"),
-        ("cluster", [QUICKSTART, "--workdir=x", "--local=1", "--scheduler=tcp://a:1"], "not both"),
         ("slurm", ["--config=configs/lsa/[x]*.py", "--workdir=x", "--dry_run"], "no configuration"),
         ("slurm", [QUICKSTART, "--workdir=at_50%", "--dry_run"], "accepted: a path without %"),
         ("slurm", [QUICKSTART, QUICKSTART, "--workdir=x", "--dry_run"], "each once"),
@@ -115,12 +94,6 @@ def test_a_file_that_gives_no_configuration_is_refused(sweep, tmp_path, body, va
 )
 def test_other_commands_refuse_their_flags(refused, script, flags, words):
     assert words in refused(script, *flags)
-
-
-@pytest.mark.parametrize("content", ["{", '{"config": {"experiment": "x"}}'])
-def test_a_report_on_a_damaged_record_is_refused(refused, tmp_path, content):
-    (tmp_path / "config.json").write_text(content)
-    assert "config.json" in refused("report", f"--workdir={tmp_path}")
 
 
 @pytest.mark.parametrize("source", ["--data_dir", "LSA_DATA_DIR"])

@@ -1,6 +1,6 @@
 """`launch.reproduce` runs a paper's sweeps, goes on after a kill, and reports on all of them.
 
-A stand-in for launch.sweep takes its place except in one test, which runs the real one.
+A stand-in for launch.sweep takes its place.
 """
 
 import json
@@ -55,18 +55,17 @@ sys.exit(int(failed))
 PROGRAM = f"""
 from pathlib import Path
 from launch import _cli, reproduce
-def command(config, folder):
-    return ["-c", {SWEEP!r}, Path(config.partition(":")[0]).stem, str(folder)]
+def command(words, folder, data_dir):
+    return ["-c", {SWEEP!r}, Path(words[0].partition(":")[0]).stem, str(folder)]
 if __name__ == "__main__":
-    if not {{real}}:
-        reproduce._command = command
+    reproduce.reproduction.sweep_command = command
     _cli.run(reproduce.main)
 """
 
 
-def start(*arguments, real=False, **environment):
+def start(*arguments, **environment):
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.replace("{real}", str(real)), *map(str, arguments)],
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, "DATA": "/nonexistent", **environment},
         stdout=subprocess.PIPE,
@@ -146,7 +145,7 @@ def test_a_reproduction_that_is_killed_goes_on_where_it_was(refused, paper):
         while not (workdir / "fig2_slow/started").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         try:
-            assert "in use by another sweep" in refused("reproduce", *flags)
+            assert "in use by another process" in refused("reproduce", *flags)
         finally:
             process.send_signal(signal.SIGKILL)
     assert sweeps(workdir)["fig2_slow"]["status"] == "started, not finished"

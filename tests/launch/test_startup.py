@@ -96,7 +96,7 @@ def test_a_sweep_that_is_only_recorded_is_run_by_its_groups(launch, refused, tmp
     fields = ["--config.sweep.learner=('ntk_infinite',)", "--config.sweep.noise=(0.0, 1.0)"]
     sweep = ["sweep", "--config=configs/quickstart.py:quick", *fields, f"--workdir={workdir}"]
     sweep += ["--config.sweep.seed=(0,)", "--record_only"]
-    for ignored in ("--tensorboard", "--distributed", "--open"):
+    for ignored in ("--tensorboard", "--distributed"):
         assert f"accepted: without {ignored}" in refused(*sweep, ignored)
     assert "given without --distributed" in refused(*sweep, "--num_processes=2")
     recorded = launch(*sweep)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from launch import _sweeps
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, gallery, reproduction
-from lsa_jax.sweep import catalog, config_files, locks, work
+from lsa_jax.reporting import files, gallery, locks, reproduction
+from lsa_jax.sweep import catalog, config_files, work
 
 ROOT = Path(__file__).resolve().parents[2]
 SWEEP = _sweeps.Planned("a", [], None, [], Path("a"))

@@ -90,24 +90,6 @@ def test_a_mistake_is_one_line(tmp_path, arguments, words):
     assert result.returncode == 2 and line.startswith("error: ") and words in line
 
 
-def test_run_compiles_for_the_machine_first_and_starts_nothing_that_does_not_fit(tmp_path):
-    preflight, start = printed(*RUN, "--preflight=v5e:2x2", "--config.network.epochs=2")
-    assert preflight[:3] == ["python", "-m", "launch.preflight"]
-    assert preflight[3:] == [
-        "--config=a.py",
-        "--config.sweep.x=('a', 'b')",
-        "--config.network.epochs=2",
-        "--topology=v5e:2x2",
-    ]
-    assert start[:4] == GCLOUD and "launch.sweep" in start[-2] and "preflight" not in start[-2]
-    for name, script in (("python", "exit 1"), ("gcloud", f"touch {tmp_path}/started")):
-        (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
-        (tmp_path / name).chmod(0o755)
-    refused = tpu_vm(*RUN, "--preflight=v5e:2x2", PATH=f"{tmp_path}:/usr/bin:/bin")
-    assert refused.returncode == 2 and "nothing is started" in refused.stderr
-    assert not (tmp_path / "started").exists()
-
-
 def _commands(task, script, **given):
     """Returns the commands of a SkyPilot script, each as words: by a shell that only prints."""
     printing = "curl() { :; }; sh() { :; }; cd() { :; }\n"

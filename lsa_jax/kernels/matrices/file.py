@@ -19,11 +19,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import filelock
 import numpy as np
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, locks
 
 # Tiles that may wait for the disk before the computation waits too; a kill loses about as many.
 _LONGEST_QUEUE = 8
@@ -115,24 +114,12 @@ def opened(
     Raises:
         InputError: the file there is another matrix, or another process is writing it.
     """
+    mine, name = _beside(path, f".{process_index}.lock"), f"path {path}"
     with contextlib.ExitStack() as stack:
-        mine = _beside(path, f".{process_index}.lock")
-        theirs = _of_processes(path, ".lock") if process_count == 1 else ()
-        try:
-            stack.enter_context(
-                opening := filelock.FileLock(_beside(path, ".lock"), timeout=_OPENING)
-            )
-            for lock in sorted({mine, *theirs}):
-                stack.enter_context(filelock.FileLock(lock, timeout=0))
-        except filelock.Timeout:
-            raise InputError(
-                f"path is {path}: another process is writing it; wait for it"
-            ) from None
-        except (OSError, NotImplementedError) as error:  # the latter of filelock, without flock
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"path is {path}: it cannot be written: {reason}") from None
-        _lay_out(path, identity)
-        opening.release()
+        with locks.held(name, _beside(path, ".lock"), timeout=_OPENING):
+            theirs = _of_processes(path, ".lock") if process_count == 1 else ()
+            stack.enter_context(locks.held(name, *sorted({mine, *theirs})))
+            _lay_out(path, identity)
         file = GramFile(path, write, _beside(path, f".{process_index}.journal"))
         stack.callback(file.close)
         yield file

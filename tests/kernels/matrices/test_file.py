@@ -141,9 +141,9 @@ def test_processes_share_the_work_and_the_last_one_gets_the_matrix(path):
 @pytest.mark.parametrize("index", [0, 2])
 def test_a_second_writer_refuses(path, index):
     with filelock.FileLock(path.with_name(f"kernel.npy.{index}.lock")):
-        with pytest.raises(InputError, match="another process is writing it"):
+        with pytest.raises(InputError, match="in use by another process"):
             compute(path, workers=Workers(ONE, index, index + 1))
-        with pytest.raises(InputError, match="another process is writing it"):
+        with pytest.raises(InputError, match="in use by another process"):
             compute(path)
     compute(path)
 

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.sweep import locks
+from lsa_jax.reporting import locks
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""File locks of a sweep's folder: for one process alone, or for several on different groups.
+"""File locks: of a sweep's folder, for one process alone or for several on different groups.
 
 Reports have a lock of their own. The system frees all locks even if their process is killed.
 """
@@ -13,7 +13,7 @@ from lsa_jax.errors import InputError, StorageError
 
 
 class InUseError(InputError):
-    """Another process works in the folder, or on the group."""
+    """Another process works in the folder, on the group, or on the file."""
 
 
 # Seconds to wait for a lock that others hold for a moment (launch.slurm, until sbatch has answered
@@ -22,8 +22,13 @@ _PATIENCE = 60.0
 
 
 @contextlib.contextmanager
-def _held(workdir: Path, timeout: float, *paths: Path) -> Iterator[None]:
-    """Holds files below a folder, made if need be, as locks; waits so many seconds, or -1: forever.
+def held(name: str, *paths: Path, timeout: float = 0) -> Iterator[None]:
+    """Holds files as locks, in folders that are made if need be.
+
+    Args:
+        name: what is held, for errors.
+        *paths: the files.
+        timeout: seconds to wait for each; -1: forever.
 
     Raises:
         InUseError: another process holds one of them.
@@ -35,24 +40,26 @@ def _held(workdir: Path, timeout: float, *paths: Path) -> Iterator[None]:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(filelock.FileLock(path, timeout=timeout))
         except filelock.Timeout:
-            raise InUseError(
-                f"--workdir {workdir} is in use by another sweep; wait for it"
-            ) from None
+            raise InUseError(f"{name} is in use by another process; wait for it") from None
         except (OSError, NotImplementedError) as error:  # the latter of filelock, without flock
             reason = getattr(error, "strerror", None) or error
-            raise StorageError(f"--workdir {workdir} cannot be written: {reason}") from None
+            raise StorageError(f"{name} cannot be written: {reason}") from None
         yield
 
 
+def _of(workdir: Path, timeout: float, *paths: Path) -> contextlib.AbstractContextManager[None]:
+    return held(f"--workdir {workdir}", *paths, timeout=timeout)
+
+
 @contextlib.contextmanager
-def alone(workdir: Path) -> Iterator[None]:
+def alone(workdir: Path, timeout: float = 0) -> Iterator[None]:
     """Holds a folder, made if need be: nothing else can run in it.
 
     Raises:
         InputError: something runs in it, or it cannot be written.
     """
-    with _held(workdir, 0, workdir / ".lock"):
-        with _held(workdir, 0, *(workdir / "groups").glob("*.lock")):
+    with _of(workdir, timeout, workdir / ".lock"):
+        with _of(workdir, timeout, *(workdir / "groups").glob("*.lock")):
             pass
         yield
 
@@ -68,8 +75,8 @@ def holding(workdir: Path, names: list[str], *, wait: bool = True) -> Iterator[N
         InputError: the folder cannot be written.
     """
     paths = [workdir / "groups" / f"{name}.lock" for name in names]
-    with _held(workdir, _PATIENCE if wait else 0, *paths):
-        with _held(workdir, _PATIENCE, workdir / ".lock"):  # only to see that nobody holds it
+    with _of(workdir, _PATIENCE if wait else 0, *paths):
+        with _of(workdir, _PATIENCE, workdir / ".lock"):  # only to see that nobody holds it
             pass
         yield
 
@@ -80,4 +87,4 @@ def reporting(workdir: Path) -> contextlib.AbstractContextManager[None]:
     Raises:
         InputError: the folder cannot be written.
     """
-    return _held(workdir, -1, workdir / ".report.lock")
+    return _of(workdir, -1, workdir / ".report.lock")
