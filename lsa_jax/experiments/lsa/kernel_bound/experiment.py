@@ -232,8 +232,12 @@ LINEAR = 0.49
 FEW_FILTERS = 4
 
 
-def make_claims(k: int, filters: Iterable[int]) -> list[Claim]:
-    """Returns the claims at one k, for kernels of these numbers of filters."""
+def make_claims(k: int, filters: Iterable[int], *, is_largest: bool) -> list[Claim]:
+    """Returns the claims at one k, for kernels of these numbers of filters.
+
+    Theorem 2 is about k from some unknown size on, so the share of draws that err is tested only
+    where k `is_largest` in the sweep; at smaller k, which may be too small for it, it is measured.
+    """
     network = Claim(
         f"the network's test error, k = {k}",
         _next_to_zero(k),
@@ -241,14 +245,17 @@ def make_claims(k: int, filters: Iterable[int]) -> list[Claim]:
         every=True,
         primary=True,
     )
+    tested = {
+        "above": np.nextafter(PROBABILITY, 0),
+        "conditions": (shown(network, "the network learns"), _search_works(k)),
+    }
     shares = [
         Claim(
             f"share of draws of the kernel that err on {BOUND:g} or more, k = {k}, m = {m}",
             _share({"learner": "kernel", "k": k, "m": m}),
             paper=f"{PROBABILITY:g} or more, for large k",
-            above=np.nextafter(PROBABILITY, 0),
-            conditions=(shown(network, "the network learns"), _search_works(k)),
-            primary=m == FEW_FILTERS,
+            primary=is_largest and m == FEW_FILTERS,
+            **(tested if is_largest else {}),
         )
         for m in sorted(m for m in filters if m <= FEW_FILTERS)
     ]
@@ -365,7 +372,11 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
         claims=[
             claim
             for k in config.sweep.k
-            for claim in make_claims(k, {point["m"] for point in points if point["k"] == k})
+            for claim in make_claims(
+                k,
+                {point["m"] for point in points if point["k"] == k},
+                is_largest=k == max(config.sweep.k),
+            )
         ],
         runs=runs.assign(num_test=config.num_test),
         figures={"kernel_bound": functools.partial(_draw, rows)},
@@ -376,7 +387,7 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
 EXPERIMENT = Experiment(
     run=run,
     report=make_report,
-    report_version=2,
+    report_version=3,
     # Kernels of one seed that differ in m only share filters and examples: a kernel's filters are
     # the first ones of the next.
     varying=lambda config: ("m",) if config.learner == "kernel" else ("seed",),
