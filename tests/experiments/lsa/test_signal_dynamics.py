@@ -102,20 +102,6 @@ def test_the_start_is_normal_and_the_bias_learns_k_times_slower_by_default():
     assert float(replica.sigma) == pytest.approx(noise_std(50, 1.0))
 
 
-def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
-    assert all(np.isnan(outcome.history[0]["w_perp_cosine"]) for outcome in uninterrupted[1])
-    config = configure(d=3)
-    at = Params(jnp.array([5.0, 1.0, 2.0]), jnp.float32(0.3))
-    state = experiment.FilterState(at, jnp.int32(0), jnp.array([0.0, 2.0, 0.0]))
-    replica = experiment.make_replica(config)
-    after, row = jax.jit(lambda state: experiment.advance(config, state, replica, jnp.int32(0)))(
-        state
-    )
-    # Between (1, 2) now and (2, 0) before; the first entry is along w*.
-    assert float(row["w_perp_cosine"]) == pytest.approx(1 / 5**0.5)
-    np.testing.assert_array_equal(after.w_perp, [0.0, 1.0, 2.0])
-
-
 def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, uninterrupted):
     points = make(sweep_seed=(1,), sweep_learning_rate=(0.1, 3e38, 0.2, 0.3))
     fine, failed, *others = run(points, tmp_path)

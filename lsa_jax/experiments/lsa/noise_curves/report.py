@@ -299,26 +299,11 @@ def _on_updates(config: Config, runs: Runs) -> Report:
         accuracy = pd.concat([accuracy, row]).fillna("")
         notes.append(f"Published: {published.source}.")
     return Report(
-        tables=[
-            ("Test accuracy (%) after each update", accuracy),
-            *_times(fine[machine], published),
-        ],
+        tables=[("Test accuracy (%) after each update", accuracy)],
         claims=claims.claims_on_updates(config),
         figures={"updates": functools.partial(_draw_updates, after, others, published)},
         notes=notes,
     )
-
-
-def _times(machine: pd.DataFrame, published: numbers.Published | None) -> _Tables:
-    """Returns the time of a kernel matrix of the training images; none where none was timed."""
-    if "matrix_seconds" not in machine or machine["matrix_seconds"].isna().all():
-        return []
-    count = int(machine["num_train"].iloc[0])
-    rows = [{"of": "ours", "images": count, "seconds": f"{machine['matrix_seconds'].median():.1f}"}]
-    if published is not None and published.matrix_seconds is not None:
-        theirs = f"{published.matrix_seconds:.1f} (a GPU that is not named)"
-        rows.append({"of": "published", "images": published.num_train, "seconds": theirs})
-    return [("Kernel matrix of the training images", pd.DataFrame(rows))]
 
 
 def _draw_updates(
