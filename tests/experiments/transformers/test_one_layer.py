@@ -8,19 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from lsa_jax.experiments.transformers import sampler
-from lsa_jax.experiments.transformers.one_layer import (
-    logits,
-    mean_loss,
-    mean_loss_at_permutation,
-    mean_loss_at_uniform_attention,
-    strictly_correct,
-)
+from lsa_jax.experiments.transformers import one_layer, sampler
 
 L, N, M = 6, 3, 3
 ALL_SEQUENCES = np.array(list(itertools.permutations(range(L), N)), np.int32)
 
-GRADIENT = jax.jit(jax.value_and_grad(mean_loss))
+GRADIENT = jax.jit(jax.value_and_grad(one_layer.mean_loss))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +48,7 @@ def single(params):
 def test_logits_are_the_formulas(params):
     sequences = ALL_SEQUENCES[::7]
     expected = np.stack([dense_logits(params, s).T for s in sequences])
-    found = logits(single(params), jnp.asarray(sequences))
+    found = one_layer.logits(single(params), jnp.asarray(sequences))
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
@@ -82,9 +75,9 @@ def test_short_cuts_are_the_loss_at_a_permutation_and_at_uniform_attention(param
     labels = sampler.label_sequences(task, sets)
     v = jnp.asarray(c * sampler.permutation_matrix(task.pi), jnp.float32)
     positions = sampler.determining_positions(task.lists, sets)
-    short = mean_loss_at_permutation, (w, c, sets, positions)
+    short = one_layer.mean_loss_at_permutation, (w, c, sets, positions)
     uniform, v_free = {"w": jnp.zeros((L, L)), "v": single(params)["v"]}, single(params)["v"]
-    flat = mean_loss_at_uniform_attention, (v_free, sets, labels)
+    flat = one_layer.mean_loss_at_uniform_attention, (v_free, sets, labels)
     for (cut, given), at, name in ((short, {"w": w, "v": v}, "w"), (flat, uniform, "v")):
         loss, gradient = GRADIENT(at, sets, labels)
         found, found_gradient = jax.jit(jax.value_and_grad(cut))(*given)
@@ -104,6 +97,6 @@ def test_a_token_is_right_where_its_label_alone_has_the_largest_logit(params, ta
         "w": jnp.zeros((L, L)),
         "v": jnp.asarray(9 * sampler.permutation_matrix(task.pi), jnp.float32),
     }
-    assert not strictly_correct(tied, jnp.asarray(sets), jnp.asarray(labels)).any()
-    right = strictly_correct(single(params), jnp.asarray(sets), jnp.asarray(labels))
+    assert not one_layer.strictly_correct(tied, jnp.asarray(sets), jnp.asarray(labels)).any()
+    right = one_layer.strictly_correct(single(params), jnp.asarray(sets), jnp.asarray(labels))
     np.testing.assert_array_equal(np.ravel(right), np.array(expected) > 0.01)

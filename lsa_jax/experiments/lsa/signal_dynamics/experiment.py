@@ -291,10 +291,8 @@ def make_claims(name: str, at: dict[str, float]) -> list[Claim]:
 _TABLE_ROWS = 10
 
 _NOTE = (
-    "Means over seeds, ± their standard deviation; a claim is shown when all of its 95 % interval, "
-    "over seeds and test examples, is in the paper's range. A rank correlation (Spearman's, over a "
-    f"run's evaluations) counts from {TOGETHER:g} up. The paper draws these curves without "
-    "printing numbers."
+    "Means over seeds, ± their standard deviation. Rank correlations are Spearman's, over a run's "
+    "evaluations. The paper draws these curves without printing numbers."
 )
 _POPULATION_NOTE = (
     "The population trajectory is Algorithm 1 on the population loss, computed without sampling "

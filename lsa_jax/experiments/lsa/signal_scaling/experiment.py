@@ -257,9 +257,8 @@ _NOTE = (
     "population gradient's flow (time over learning rate: the limit of small steps). k0 is the "
     "smallest k from which on every run reaches it; below k0 the flow comes to rest at a larger "
     f"error. The figure's exponents are slopes of log steps in log k, over k from {PAST_K0} k0 on "
-    f"(from k0 on where those are fewer than {LEAST_POINTS}). Claims are about the largest "
-    "exponent between neighbouring k: of minibatches, with Student's intervals over seeds, wider "
-    "by the effect of the steps between evaluations."
+    f"(from k0 on where those are fewer than {LEAST_POINTS}). The claims' intervals over seeds are "
+    "wider by the effect of the steps between evaluations."
 )
 _NAMES = {"sgd": "minibatches", "population": "population"}
 _COLUMNS = {
