@@ -37,11 +37,13 @@ def small_problem(monkeypatch):
     model = network(layers, parameterization="standard")
     monkeypatch.setattr(experiment.networks, "cifar_resnet", lambda *sizes, **channels: model)
 
+    draw_pair = samples.draw_pair
+
     def draw(seed, m, pair, **sizes):
-        drawn = samples.draw_pair(seed, m, pair, **sizes)
+        drawn = draw_pair(seed, m, pair, **sizes)
         return drawn if pair == 0 else drawn._replace(rows=drawn.rows[jnp.array([0, 0])])
 
-    monkeypatch.setattr(experiment, "draw_pair", draw)
+    monkeypatch.setattr(samples, "draw_pair", draw)
 
 
 def train(points, directory):
