@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pandas as pd
 import scipy
 
-from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
+from lsa_jax.reporting.claims import Claim, Condition, in_all, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Statistic
 from lsa_jax.reporting.statistics import computed, holds, value
@@ -28,7 +28,7 @@ def make_claims(config: Config) -> list[Claim]:
 
 
 # Claims about every descent: item, the thesis' statement, column, rule, and words of ours, as of
-# `_in_all`. By question theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained).
+# `_every`. By question theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained).
 # fmt: off
 _BOUND = "share_of_bound", lambda x: x <= 1, "{count}; after {high:.1g} of the bound at most"
 _PROOFS = (
@@ -61,10 +61,10 @@ _THEOREMS = {
 def _theorem_claims(config: Config) -> list[Claim]:
     """Theorem 4.3 or 4.4."""
     first, *others = _THEOREMS[config.question]
-    within = _in_all(*first, primary=True)
+    within = _every(*first, primary=True)
     # A descent that never classifies perfectly may still satisfy the proofs' inequalities.
     perfect = shown(within, "all runs are perfect within the bound")
-    return [within, *(_in_all(*one, perfect) for one in others)]
+    return [within, *(_every(*one, perfect) for one in others)]
 
 
 def _step_claims(config: Config) -> list[Claim]:
@@ -73,14 +73,12 @@ def _step_claims(config: Config) -> list[Claim]:
     exact = {"gradient": "exact"}
     tokens = min(case[0] for case in config.sweep.cases)
 
-    def of_draw(runs: Runs) -> str:
-        rows = runs.where(**exact).finished
+    def is_clear(rows: pd.DataFrame) -> pd.Series:
         # The largest of 2 L^2 entries of V_0, in 97.5 % of the draws.
         beyond = scipy.stats.norm.isf(TAIL / (2 * rows["vocabulary_size"] ** 2))
-        clear = rows["on_min"] - rows["off_max"] > 2 * config.value_std * beyond
-        return "" if clear.all() else "P exceeds the rest of V by less than V_0 may"
+        return rows["on_min"] - rows["off_max"] > 2 * config.value_std * beyond
 
-    draw = Condition("another draw of V_0 would change nothing", of_draw)
+    draw = in_all("P exceeds the rest of V by more than another draw of V_0", is_clear, **exact)
     right = "columns_right", lambda x: x == 1, "{low:.4g} of the columns"
     shows = "P shows in V (figure 4.1)"
     stated = {"paper": f"above {PICKED_UP:g}: {shows}", "above": PICKED_UP}
@@ -89,7 +87,7 @@ def _step_claims(config: Config) -> list[Claim]:
     for name, own, known in (("exact step", exact, (draw,)), ("largest sample", sampled, ())):
         runs = own | {"exact": own == exact}
         item = f"columns of V with their largest entry at pi, {name}"
-        claims.append(_in_all(item, f"all: {shows}", *right, *known, luck=by_luck, **runs))
+        claims.append(_every(item, f"all: {shows}", *right, *known, luck=by_luck, **runs))
         correlation = value("correlation", scale="fisher", **runs)
         item = f"correlation of V with P, {name}"
         claims.append(Claim(item, correlation, conditions=known, **stated))
@@ -99,7 +97,7 @@ def _step_claims(config: Config) -> list[Claim]:
         "below 1: attention is needed",
     )
     most = "uniform_attention_limit", lambda x: x < 1, "{high:.3f} at most"
-    return [*claims, _in_all(item, paper, *most, shown(claims[0], "V shows P"), **sampled)]
+    return [*claims, _every(item, paper, *most, shown(claims[0], "V shows P"), **sampled)]
 
 
 def _start_claims(config: Config) -> list[Claim]:
@@ -130,7 +128,7 @@ def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:
     return share.where(perfect.notna() | (share > 1))
 
 
-def _in_all(
+def _every(
     item: str,
     paper: str,
     column: str,
