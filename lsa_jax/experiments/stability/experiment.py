@@ -27,7 +27,7 @@ from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_series, mark_logarithmic, subplots
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_course, with_test
@@ -241,25 +241,22 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     claimed = fits
     if config.paper == "figA_1":  # it is about two ranges of sizes
         claimed = fit_all(pairs, config.fit.resamples, config.fit.region_start)
+    # The units of claims on falls of accuracy are paths, a pair each.
+    trials, path = sweep(config), config.connectivity
+    on_paths = [one for one in trials if one["m"] in path.sizes and one["pair"] < path.pairs]
+    falls = decide_all(path_claims(config), Runs.of(on_paths, fall_table(config, paths)))
+    falls = [row._replace(note=row.note.replace("seed", "pair")) for row in falls]
     return Report(
         tables=[
             ("Exponents of m", _exponent_table(fits)),
             (f"Means over pairs after {step} updates", _mean_table(pairs, step)),
         ],
-        claims=make_claims(config) + _of_paths(config, paths),
-        runs=Runs.of(sweep(config), claimed),
+        claims=make_claims(config) + falls,
+        runs=Runs.of(trials, claimed),
         figures=drawn,
         extra_tables=extra,
         notes=[_PAIRS_NOTE],
     )
-
-
-def _of_paths(config: Config, paths: pd.DataFrame) -> list[Row]:
-    """Decides the claims on falls of accuracy, whose units are paths, a pair each."""
-    path, trials = config.connectivity, sweep(config)
-    planned = [one for one in trials if one["m"] in path.sizes and one["pair"] < path.pairs]
-    rows = decide_all(path_claims(config), Runs.of(planned, fall_table(config, paths)))
-    return [row._replace(note=row.note.replace("seed", "pair")) for row in rows]
 
 
 def _influence_report(config: Config, fine: pd.DataFrame, workdir: Path) -> Report:

@@ -260,7 +260,6 @@ _NOTE = (
     f"(from k0 on where those are fewer than {LEAST_POINTS}). The claims' intervals over seeds are "
     "wider by the effect of the steps between evaluations."
 )
-_NAMES = {"sgd": "minibatches", "population": "population"}
 _COLUMNS = {
     "reached": "share that reaches the error",
     "steps_taken": "steps",
@@ -273,7 +272,7 @@ _COLUMNS = {
 
 def name_of(learner: str, noise_scale: float) -> str:
     """Returns the name of a series."""
-    return f"{_NAMES[learner]}, noise scale {noise_scale:g}"
+    return f"{'minibatches' if learner == 'sgd' else learner}, noise scale {noise_scale:g}"
 
 
 def fit_of(course: pd.DataFrame) -> PowerLaw | None:
