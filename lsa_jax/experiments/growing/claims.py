@@ -4,8 +4,7 @@ An early loss predicts the final one, and the loss on growing does not. Rank cor
 operators, which the seeds share: their error stands in for that of test examples.
 """
 
-import itertools
-from typing import Any
+import functools
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,8 @@ FEWEST_OPERATORS = 4
 # The learning rate of the thesis' runs.
 SCHEDULES = {"encoder": "constant", "decoder": "cosine"}
 _ON_GROWING = "Spearman of the loss on growing with the final one"
+_AFTER = "Spearman of the loss after {} steps with the final one"
+_STACKING = ("last", "adaptive")
 
 
 def strategies(config: Config) -> dict[str, str]:
@@ -37,15 +38,10 @@ def strategies(config: Config) -> dict[str, str]:
     return dict(zip(families.STRATEGIES, names, strict=True))
 
 
-def family_claims(config: Config) -> list[Claim]:
-    """Returns the claims on families of operators: a row a seed and strategy."""
-    claims = [claim for own in _settings(config) for claim in _setting_claims(config, own)]
-    for kind in config.sweep.kind if {"constant", "cosine"} <= {*config.sweep.schedule} else ():
-        own, whole = {"kind": kind, "strategy": "oracle"}, _operators(config, {"kind": kind})
-        rates = (value("initial_spearman", schedule=s, **own) for s in ("cosine", "constant"))
-        item = f"{_ON_GROWING}, cosine minus constant rate ({kind})"
-        claims.append(Claim(item, minus(*rates), above=0.0, conditions=(whole,)))
-    return claims + _downstream_claims(config)
+def _settings(config: Config) -> list[tuple[dict[str, str], str]]:
+    """Returns networks and schedules, as settings of runs and in words."""
+    found = product({"kind": config.sweep.kind, "schedule": config.sweep.schedule})
+    return [(own, f"({own['kind']}, {own['schedule']} rate)") for own in found]
 
 
 def noise_claims(config: Config) -> list[Claim]:
@@ -53,28 +49,37 @@ def noise_claims(config: Config) -> list[Claim]:
 
     Where they do not, the order of the final losses is chance, and nothing can predict it.
     """
-    item = "how far operators' final losses differ, in standard deviations of a seed's noise"
+    item = "how far operators' final losses differ, in standard deviations of a seed's noise "
     return [
-        Claim(
-            f"{item} {_where(own)}",
-            _spread(own),
-            above=NOISE,
-            conditions=(_operators(config, own),),
-        )
-        for own in _settings(config)
+        Claim(item + where, _spread(own), above=NOISE, conditions=(_operators(config, own),))
+        for own, where in _settings(config)
     ]
 
 
 def stacking_claims(config: Config) -> list[Claim]:
     """Returns the claims of table C.2: adaptive stacking ends lower than last stacking."""
-    item, claims = "final loss of last minus that of adaptive stacking", []
-    for own in _settings(config):
-        losses = (value("final_loss", strategy=name, **own) for name in ("last", "adaptive"))
-        claims.append(Claim(f"{item} {_where(own)}", minus(*losses), above=0.0))
+    item = "final loss of last minus that of adaptive stacking "
+    loss = functools.partial(value, "final_loss")
+    return [
+        Claim(item + where, minus(*(loss(strategy=s, **own) for s in _STACKING)), above=0.0)
+        for own, where in _settings(config)
+    ]
+
+
+def family_claims(config: Config) -> list[Claim]:
+    """Returns the claims on families of operators: a row a seed and strategy."""
+    claims = [claim for one in _settings(config) for claim in _setting_claims(config, *one)]
+    for kind in config.sweep.kind if {"constant", "cosine"} <= {*config.sweep.schedule} else ():
+        own, whole = {"kind": kind, "strategy": "oracle"}, _operators(config, {"kind": kind})
+        rates = (value("initial_spearman", schedule=s, **own) for s in ("cosine", "constant"))
+        item = f"{_ON_GROWING}, cosine minus constant rate ({kind})"
+        claims.append(Claim(item, minus(*rates), above=0.0, conditions=(whole,)))
+    for own, where in _settings(config):
+        claims += _downstream_claims(config, own, where)
     return claims
 
 
-def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
+def _setting_claims(config: Config, own: dict[str, str], where: str) -> list[Claim]:
     """Returns the claims on one network and schedule.
 
     A loss on growing that does not predict, or a choice that costs little, supports the thesis only
@@ -82,80 +87,59 @@ def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
     """
     k, whole, once = config.lag_steps, _operators(config, own), own | {"strategy": "oracle"}
     of_thesis = own["schedule"] == SCHEDULES[own["kind"]]
-    initial = _correlation("initial_spearman", once)
-    regret, regret_0 = (value("relative_regret", **own, strategy=s) for s in ("lag", "lag_0"))
-
-    def claim(item: str, statistic: Statistic, *conditions: Condition, **rest: Any) -> Claim:
-        return Claim(f"{item} {_where(own)}", statistic, conditions=(whole, *conditions), **rest)
-
-    def early(steps: int, *conditions: Condition) -> Claim:
-        item = f"Spearman of the loss after {steps} steps with the final one"
-        column = "lag_spearman" if steps == k else f"{families.EARLY_SPEARMAN}{steps}"
-        stated = {"above": PREDICTIVE, "primary": of_thesis and steps == k}
-        return claim(item, _correlation(column, once), *conditions, **stated)
+    others = [s for s in families.EARLY_STEPS[own["kind"]] if of_thesis and s != k]
+    early, initial = (_correlation(f"{name}_spearman", once) for name in ("lag", "initial"))
+    regret, regret_0 = (value("relative_regret", strategy=s, **own) for s in ("lag", "lag_0"))
+    less = minus(regret, regret_0)
 
     def predictive(runs: Runs) -> str:
         found = decide(Claim("", initial, above=PREDICTIVE), runs)
         return "it is" if found.status.startswith("shown") else ""
 
     def equal(runs: Runs) -> str:
-        return "" if cheaper.statistic(runs).values.any() else "they cost the same in every seed"
+        return "" if less(runs).values.any() else "they cost the same in every seed"
 
     new = Condition("the loss on growing is not as predictive", predictive)
-    predicts = shown(early(k), f"the loss after {k} steps is predictive")
     differ = Condition("the two choices differ", equal)
-    name = f"relative regret of LAG@{k}"
-    less = f"{name} minus that of LAG@0"
-    cheaper = claim(less, minus(regret, regret_0), predicts, differ, below=0.0)
-    costs_less = shown(cheaper, f"LAG@{k} costs less than LAG@0")
-    phases = "seeds in which the operators' order has two clear phases, leaving "
-    phases += f"{families.MOST_UNEXPLAINED:g} of the variance at most"
-    on_top = "share of seeds in which LAG@0 takes a random block on top"
-    in_every = {"paper": "in every seed", "every": True}
+    predicts = shown(Claim("", early, above=PREDICTIVE), f"the loss after {k} steps is predictive")
+    cheaper = shown(Claim("", less, below=0.0), f"LAG@{k} costs less than LAG@0")
+    above, every = {"above": PREDICTIVE}, {"paper": "in every seed", "every": True}
+    # Item, statistic, conditions, and the range.
+    # fmt: off
+    table = [
+        (_AFTER.format(k), early, (new,), above | {"primary": of_thesis}),
+        (_ON_GROWING, initial, (predicts,), {"below": UNINFORMATIVE}),
+        (f"relative regret of LAG@{k}", regret, (predicts, cheaper), {"below": LOW_REGRET}),
+        (f"relative regret of LAG@{k} minus that of LAG@0", less, (predicts, differ),
+         {"below": 0.0}),
+        ("seeds in which the operators' order has two clear phases, leaving "
+         f"{families.MOST_UNEXPLAINED:g} of the variance at most",
+         value("clear_phases", **once), (), every),
+        ("share of seeds in which LAG@0 takes a random block on top",
+         value("picks_random_top", **once), (), every | {"luck": 1 / _asked(config)}),
+        *((_AFTER.format(s), _correlation(f"{families.EARLY_SPEARMAN}{s}", once), (new,), above)
+          for s in others),
+    ]
+    # fmt: on
     return [
-        early(k, new),
-        claim(_ON_GROWING, initial, predicts, below=UNINFORMATIVE),
-        claim(name, regret, predicts, costs_less, below=LOW_REGRET),
-        cheaper,
-        claim(phases, value("clear_phases", **once), **in_every),
-        claim(on_top, value("picks_random_top", **once), luck=1 / _asked(config), **in_every),
-        *(
-            early(steps, new)
-            for steps in families.EARLY_STEPS[own["kind"]]
-            if of_thesis and steps != k
-        ),
+        Claim(f"{item} {where}", statistic, conditions=(whole, *conditions), **stated)
+        for item, statistic, conditions, stated in table
     ]
 
 
-def _downstream_claims(config: Config) -> list[Claim]:
+def _downstream_claims(config: Config, own: dict[str, str], where: str) -> list[Claim]:
     """Returns the claims of table C.1: LAG's decoder answers more than the others'."""
     names, claims = strategies(config), []
-    for own, task in itertools.product(_settings(config), config.downstream.tasks):
-        task = task.partition(":")[0]
-        right = {
-            one: accuracy(
-                f"{families.DOWNSTREAM}{task}",
-                examples=f"{families.NUM_ITEMS}{task}",
-                **own,
-                strategy=one,
-            )
-            for one in ("lag", "lag_0", "stack_last", "stack_random")
-        }
-        lag = right.pop("lag")
-        able = shown(Claim("", lag, above=0.0), "the network of LAG@k can answer")
-        known = _operators(config, own), able
-        for name, other in right.items():
-            item = f"points right in {task}, {names['lag']} minus {names[name]} {_where(own)}"
-            claims.append(Claim(item, minus(lag, other), above=0.0, conditions=known))
+    for task in (name.partition(":")[0] for name in config.downstream.tasks):
+        column, items = f"{families.DOWNSTREAM}{task}", f"{families.NUM_ITEMS}{task}"
+        right = functools.partial(accuracy, column, examples=items, **own)
+        able = shown(Claim("", right(strategy="lag"), above=0.0), "the network of LAG@k can answer")
+        for other in ("lag_0", "stack_last", "stack_random"):
+            item = f"points right in {task}, {names['lag']} minus {names[other]} {where}"
+            statistic = minus(right(strategy="lag"), right(strategy=other))
+            conditions = (_operators(config, own), able)
+            claims.append(Claim(item, statistic, above=0.0, conditions=conditions))
     return claims
-
-
-def _settings(config: Config) -> list[dict[str, str]]:
-    return product({"kind": config.sweep.kind, "schedule": config.sweep.schedule})
-
-
-def _where(own: dict[str, str]) -> str:
-    return f"({own['kind']}, {own['schedule']} rate)"
 
 
 def _correlation(column: str, own: dict[str, str]) -> Statistic:

@@ -55,13 +55,9 @@ _NOTE = (
     "same shallow network and sees the same text in the same order. Fixed before the run: the "
     "final loss is the mean over the last {config.final_share:.0%} of {config.grow_steps} "
     "steps; early losses are means over {config.smooth_steps} centred steps, except step 0; "
-    "LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
-    f"it. Uninformative is a mean rank correlation below {claims.UNINFORMATIVE}, predictive one "
-    f"above {claims.PREDICTIVE}, low a relative regret below {claims.LOW_REGRET}. "
-    "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
-    f"of ours, where they leave at most {families.MOST_UNEXPLAINED:g} of its variance. "
-    "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
-    "(decoder), 30 operators and one run of each."
+    "LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to it. "
+    "Two phases are split by least squares on the self-correlation. The thesis' numbers are of "
+    "BERT-Base (encoder) and UL2 with 1.1 billion parameters (decoder), 30 operators, one run each."
 )
 _STACKING_NOTE = (
     "Stages of {stages} steps, {config.layers} layers first "

@@ -95,13 +95,6 @@ def make_schedule(config: Config) -> optax.Schedule:
     )
 
 
-def _is_decayed(params: Params) -> Any:
-    """Returns whether each parameter decays: all but the scales and biases, as in BERT."""
-    return jax.tree_util.tree_map_with_path(
-        lambda path, _: not path[-1].key.endswith(("scale", "bias")), params
-    )
-
-
 def make_optimizer(config: Config) -> optax.GradientTransformation:
     """Returns AdamW (Devlin et al., 2018: clipped, decoupled decay) or Adafactor (as in T5).
 
@@ -111,7 +104,12 @@ def make_optimizer(config: Config) -> optax.GradientTransformation:
     settings, schedule = config.optimizer, make_schedule(config)
     if settings.name == "adafactor":
         return optax.adafactor(schedule)
-    adamw = optax.adamw(schedule, weight_decay=settings.weight_decay, mask=_is_decayed)
+    # All but the scales and biases decay.
+    is_decayed = functools.partial(
+        jax.tree_util.tree_map_with_path,
+        lambda path, _: not path[-1].key.endswith(("scale", "bias")),
+    )
+    adamw = optax.adamw(schedule, weight_decay=settings.weight_decay, mask=is_decayed)
     if settings.clip is None:
         return adamw
     return optax.chain(optax.clip_by_global_norm(settings.clip), adamw)

@@ -102,15 +102,11 @@ def read_documents(source: str, data_dir: Path | None) -> Iterator[str]:
 
 def take_characters(documents: Iterable[str], limit: int | None) -> Iterator[str]:
     """Yields documents up to `limit` characters in all, the last one cut; None yields all."""
-    left = limit
     for document in documents:
-        if left is None:
-            yield document
-        elif left > 0:
-            yield document[:left]
-            left -= len(document)
-        else:
+        if limit is not None and limit <= 0:
             return
+        yield document[:limit]
+        limit = None if limit is None else limit - len(document)
 
 
 def train_vocabulary(

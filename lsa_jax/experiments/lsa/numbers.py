@@ -11,16 +11,11 @@ class Retained(NamedTuple):
 
 
 class Published(NamedTuple):
-    """Test accuracies, before any update and after each, of a recursive feature machine elsewhere.
-
-    `matrix_seconds` is the time of the kernel matrix of the training images, if worth comparing.
-    """
+    """Accuracies of a recursive feature machine elsewhere, before any update and after each."""
 
     percent: tuple[float, ...]
     num_train: int
     num_test: int
-    classes: int
-    matrix_seconds: float | None
     source: str
 
 
@@ -77,9 +72,9 @@ _SOURCE = "github.com/aradha/agop_feature_learning, kernel_machine_agop/conv_rfm
 # Beaglehole, Radhakrishnan, Pandit and Belkin (2023): outputs of notebooks.
 PUBLISHED = {
     "conv_rfm/noisy_mnist": Published(
-        (52.0, 54.5, 57.3, 59.4), 4000, 4000, 10, 6.7, _SOURCE + "CRFM_noisy_mnist.ipynb"
+        (52.0, 54.5, 57.3, 59.4), 4000, 4000, _SOURCE + "CRFM_noisy_mnist.ipynb"
     ),
-    "conv_rfm/stars": Published((78.0, 94.8), 50, 1025, 2, None, _SOURCE + "CRFM_star.ipynb"),
+    "conv_rfm/stars": Published((78.0, 94.8), 50, 1025, _SOURCE + "CRFM_star.ipynb"),
 }
 
 # Values of `config.paper_item`.

@@ -14,33 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Array
 
 from lsa_jax import parallel
 from lsa_jax.data.dataset import best_constant_accuracy
-from lsa_jax.experiments.stability import linear, networks
-from lsa_jax.experiments.stability.claims import ENOUGH_PAIRS, make_claims, path_claims
+from lsa_jax.experiments.stability import linear, networks, samples
+from lsa_jax.experiments.stability.claims import make_claims, path_claims
 from lsa_jax.experiments.stability.fits import CURVE, DIFFERENCE, SUBSAMPLED, fall_table, fit_all
 from lsa_jax.experiments.stability.influence import run_influence
-from lsa_jax.experiments.stability.samples import (
-    MEASURES,
-    QUANTITIES,
-    Data,
-    ExamplePool,
-    Pair,
-    data_key,
-    draw_order,
-    draw_pair,
-    load,
-    start_key,
-)
 from lsa_jax.experiments.stability.settings import LINEAR, report_step, sweep
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import FITTED, decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_series, mark_logarithmic, subplots
 from lsa_jax.reporting.outcomes import Outcomes
-from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.experiment import Experiment, Outcome, Progress, with_course, with_test
@@ -52,7 +39,9 @@ from lsa_jax.training.segments import Checkpoints, placed, run_segments
 Tree = Any
 
 
-def _programs(config: Config, data: Data) -> tuple[Tree, Tree, Callable, Callable, Callable | None]:
+def _programs(
+    config: Config, data: samples.Data
+) -> tuple[Tree, Tree, Callable, Callable, Callable | None]:
     """Returns the start of both models, arrays that no model trains, and a pair's functions.
 
     They are `(models, pair, pool, fixed, order, count) -> models`, `(models, pair, pool, fixed) ->
@@ -61,17 +50,20 @@ def _programs(config: Config, data: Data) -> tuple[Tree, Tree, Callable, Callabl
     """
     inputs, targets = data.pool
     if config.learner in LINEAR:
-
-        def advance(models: Tree, pair: Pair, pool: ExamplePool, _: Tree, *order: Array) -> Tree:
-            return linear.advance(config, models, pair, pool, *order)
-
-        def measure(models: Tree, pair: Pair, pool: ExamplePool, _: Tree) -> Tree:
-            return linear.measure(config, data.num_train, models, pair, pool)
-
-        return linear.init(start_key(config.seed), inputs.shape[1]), {}, advance, measure, None
+        return (
+            linear.init(samples.start_key(config.seed), inputs.shape[1]),
+            {},
+            lambda models, pair, pool, _, *order: linear.advance(
+                config, models, pair, pool, *order
+            ),
+            lambda models, pair, pool, _: linear.measure(
+                config, data.num_train, models, pair, pool
+            ),
+            None,
+        )
     learner = networks.make_learner(config, inputs.shape[1:], targets.shape[1])
     own = networks.Networks(config, learner, data.num_train)
-    start = parallel.compile_function(own.init)(start_key(config.seed))
+    start = parallel.compile_function(own.init)(samples.start_key(config.seed))
     count = min(data.num_train, config.training.batch_size * config.model.statistics_batches)
     first = jnp.asarray(inputs[:count], jnp.float32) * networks.unpacked_scale(inputs)
     of_s = jax.tree.map(lambda a: a[0], start.params)
@@ -95,12 +87,14 @@ def stack(trees: list[Tree]) -> Tree:
 class _Training:
     """The pairs of one group on the devices."""
 
-    def __init__(self, group: list[Point], data: Data) -> None:
+    def __init__(self, group: list[Point], data: samples.Data) -> None:
         config = group[0].config
         start, self._fixed, advance, measure, self._connect = _programs(config, data)
         self.layout = layout = ReplicaLayout(len(group))
         given = data.sizes | {"perturbation": config.perturbation}
-        self._drawn = [draw_pair(config.seed, config.m, p.config.pair, **given) for p in group]
+        self._drawn = [
+            samples.draw_pair(config.seed, config.m, p.config.pair, **given) for p in group
+        ]
         self._pairs = layout.spread(stack(self._drawn))
         self._shared = layout.share((data.pool, self._fixed))
         self._advance = layout.map(advance, 2)
@@ -108,7 +102,7 @@ class _Training:
         self._data = data
         order = (config.seed, config.m, config.training.batch_size)
         self._order = jax.jit(
-            functools.partial(draw_order, *order, num_steps=config.checkpoint_every)
+            functools.partial(samples.draw_order, *order, num_steps=config.checkpoint_every)
         )
         self.start = placed(layout, stack([start] * len(group)))
 
@@ -130,12 +124,14 @@ class _Training:
         return layout.gather(layout.map(self._connect, 2)(layout.spread(own), pairs, *shared))
 
 
-def _train(group: list[Point], data: Data, directory: Path, progress: Progress) -> list[Outcome]:
+def _train(
+    group: list[Point], data: samples.Data, directory: Path, progress: Progress
+) -> list[Outcome]:
     """Trains and measures a group from its last checkpoint."""
     config, run, chosen = group[0].config, _Training(group, data), _with_paths(group)
     last, every = max(config.stops), config.checkpoint_every
     steps, course = [0, *sorted({*config.stops, *range(every, last, every)})], None
-    table = np.full((len(config.stops), len(MEASURES), len(group)), np.nan)
+    table = np.full((len(config.stops), len(samples.MEASURES), len(group)), np.nan)
     right = np.zeros((len(group), data.sizes["num_test"]), bool)
     places = (len(chosen), config.connectivity.num_alphas)
     names = ("train_accuracy", "test_accuracy") if chosen else ()
@@ -149,7 +145,7 @@ def _train(group: list[Point], data: Data, directory: Path, progress: Progress) 
         models = run.advance(models, before, step - before)
         if step in config.stops:
             row, correct = run.measure(models)
-            table[config.stops.index(step)] = [row[name] for name in MEASURES]
+            table[config.stops.index(step)] = [row[name] for name in samples.MEASURES]
         if step == report_step(config):
             right[:] = correct
             paths.update(run.connect(models, chosen) if chosen else {})
@@ -175,11 +171,11 @@ def _train(group: list[Point], data: Data, directory: Path, progress: Progress) 
 
 
 def _outcome(
-    config: Config, data: Data, values: np.ndarray, paths: dict[str, np.ndarray]
+    config: Config, data: samples.Data, values: np.ndarray, paths: dict[str, np.ndarray]
 ) -> Outcome:
     """Returns one pair's outcome from its measures [stops, measures] and paths [alphas]."""
     rows = [
-        {"step": step, **dict(zip(MEASURES, row.tolist(), strict=True))}
+        {"step": step, **dict(zip(samples.MEASURES, row.tolist(), strict=True))}
         for step, row in zip(config.stops, values, strict=True)
     ]
     lost = [s for s, row in zip(config.stops, values, strict=True) if not np.isfinite(row).all()]
@@ -193,15 +189,15 @@ def _outcome(
             place = {"step": report_step(config), "alpha": float(alpha)}
             rows.append(place | row | {"chance": chance})
     at = config.stops.index(report_step(config))
-    return Outcome(dict(zip(MEASURES, values[at].tolist(), strict=True)), rows)
+    return Outcome(dict(zip(samples.MEASURES, values[at].tolist(), strict=True)), rows)
 
 
 def run(
-    group: list[Point], data: dict[str, Data], directory: Path, progress: Progress
+    group: list[Point], data: dict[str, samples.Data], directory: Path, progress: Progress
 ) -> list[Outcome]:
     """Trains and measures the pairs of a group, or answers the question on influence."""
     config = group[0].config
-    pool, num_train = own = data[data_key(config)]
+    pool, num_train = own = data[samples.data_key(config)]
     if config.question == "influence":
         outcomes = [run_influence(point.config, own) for point in group]
     else:
@@ -221,10 +217,7 @@ _PAIRS_NOTE = (
     "Gaps are of A(S), test minus training; stability is the largest change of a test example's "
     "loss from A(S) to A(S'). a m^b is fitted to the largest of all pairs of a size by least "
     "squares; the interval of one trial is from subsamples of a fifth of its pairs, the same for "
-    "all quantities, and covers no draw of the test examples, which all pairs share. Maxima of "
-    f"stability and distance have heavy tails: they need {ENOUGH_PAIRS} pairs a size. Networks "
-    f"need a training accuracy of {FITTED} at every size: else the exponent of their gap depends "
-    "on how far training has come."
+    "all quantities, and covers no draw of the test examples, which all pairs share."
 )
 
 
@@ -248,25 +241,22 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     claimed = fits
     if config.paper == "figA_1":  # it is about two ranges of sizes
         claimed = fit_all(pairs, config.fit.resamples, config.fit.region_start)
+    # The units of claims on falls of accuracy are paths, a pair each.
+    trials, path = sweep(config), config.connectivity
+    on_paths = [one for one in trials if one["m"] in path.sizes and one["pair"] < path.pairs]
+    falls = decide_all(path_claims(config), Runs.of(on_paths, fall_table(config, paths)))
+    falls = [row._replace(note=row.note.replace("seed", "pair")) for row in falls]
     return Report(
         tables=[
             ("Exponents of m", _exponent_table(fits)),
             (f"Means over pairs after {step} updates", _mean_table(pairs, step)),
         ],
-        claims=make_claims(config) + _of_paths(config, paths),
-        runs=Runs.of(sweep(config), claimed),
+        claims=make_claims(config) + falls,
+        runs=Runs.of(trials, claimed),
         figures=drawn,
         extra_tables=extra,
         notes=[_PAIRS_NOTE],
     )
-
-
-def _of_paths(config: Config, paths: pd.DataFrame) -> list[Row]:
-    """Decides the claims on falls of accuracy, whose units are paths, a pair each."""
-    path, trials = config.connectivity, sweep(config)
-    planned = [one for one in trials if one["m"] in path.sizes and one["pair"] < path.pairs]
-    rows = decide_all(path_claims(config), Runs.of(planned, fall_table(config, paths)))
-    return [row._replace(note=row.note.replace("seed", "pair")) for row in rows]
 
 
 def _influence_report(config: Config, fine: pd.DataFrame, workdir: Path) -> Report:
@@ -290,8 +280,8 @@ def collect(fine: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.DataFra
     """Returns one row a pair and stop, and one a pair and alpha on the paths between models."""
     rows = files.read_histories(workdir, fine, [*CURVE[:-1], "m", "pair"])
     on_path = rows.get("alpha", pd.Series(np.nan, rows.index)).notna()
-    pairs = rows[~on_path].reindex(columns=[*CURVE[:-1], "m", "pair", "step", *MEASURES])
-    return pairs, rows[on_path].drop(columns=[*MEASURES], errors="ignore")
+    pairs = rows[~on_path].reindex(columns=[*CURVE[:-1], "m", "pair", "step", *samples.MEASURES])
+    return pairs, rows[on_path].drop(columns=[*samples.MEASURES], errors="ignore")
 
 
 def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
@@ -301,7 +291,7 @@ def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
         ends = "" if np.isnan(low) else f" ({low:.2f} to {high:.2f})"
         return "" if np.isnan(exponent) else f"{exponent:.2f}{ends}"
 
-    table = fits[[*CURVE, "quantity", "pairs"]].replace({"quantity": QUANTITIES})
+    table = fits[[*CURVE, "quantity", "pairs"]].replace({"quantity": samples.QUANTITIES})
     for name, columns in (
         ("b of maxima", ["exponent", "low", "high"]),
         ("less the loss gap's", [*DIFFERENCE[:3]]),
@@ -313,7 +303,7 @@ def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
 def _mean_table(pairs: pd.DataFrame, step: int) -> pd.DataFrame:
     """Returns means over pairs by size, and the training accuracy of the pair with the least."""
     here, by = pairs[pairs["step"] == step], ["learner", "perturbation", "m"]
-    names = ["train_loss", "test_loss", "train_error", "test_error", *QUANTITIES]
+    names = ["train_loss", "test_loss", "train_error", "test_error", *samples.QUANTITIES]
     least = 1 - here.groupby(by)["train_error"].transform("max")
     columns = dict(zip(names, names, strict=True)) | {"least": "least training accuracy"}
     return table_of_means(here.assign(least=least), by, columns)
@@ -325,9 +315,9 @@ def _draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -
     On logarithmic axes values that are not positive have no place.
     """
     trials = list(found.groupby("seed"))
-    figure, axes = subplots(len(trials), len(QUANTITIES), 3.1, 2.9)
+    figure, axes = subplots(len(trials), len(samples.QUANTITIES), 3.1, 2.9)
     for row, (seed, trial) in zip(axes, trials, strict=True):
-        for axis, (quantity, title) in zip(row, QUANTITIES.items(), strict=True):
+        for axis, (quantity, title) in zip(row, samples.QUANTITIES.items(), strict=True):
             axis.plot(trial["m"], trial[quantity], "o", color=PALETTE[0], markersize=2.5, alpha=0.5)
             largest = trial.groupby("m")[quantity].max()
             axis.plot(largest.index, largest, "o", color=PALETTE[1], markersize=5)
@@ -385,7 +375,7 @@ def _draw_influence(points: pd.DataFrame) -> Any:
 EXPERIMENT = Experiment(
     run=run,
     report=make_report,
-    load=load,
+    load=samples.load,
     varying=("pair",),  # pairs of one size are replicas of one program
     columns=_columns,
     in_parts=True,

@@ -49,19 +49,12 @@ class Decay(NamedTuple):
     subsampled: Float[np.ndarray, " resamples"]  # b of subsamples; NaN for subsamples without a fit
 
 
-def fit_power(
-    m: Float[np.ndarray, " sizes"], values: Float[np.ndarray, " sizes"]
-) -> tuple[float, float] | None:
-    """Returns (a, b) of the least-squares curve a m^b.
+def power_fit(m: Float[np.ndarray, " sizes"]) -> Callable:
+    """Returns `values [sizes] -> (a, b)` of the least-squares curve a m^b through them.
 
-    Returns None for fewer than three sizes, values that are not positive and finite, or no
+    It is None for fewer than three sizes, values that are not positive and finite, or no
     convergence.
     """
-    return _fit_at(m)(values)
-
-
-def _fit_at(m: Float[np.ndarray, " sizes"]) -> Callable:
-    """Returns `fit_power` at these sizes; resamples are many."""
     # In units of a typical size: the same curve, but a of the values' own order of magnitude.
     unit = np.exp(np.mean(np.log(m)))
     place, logs = m / unit, np.log(m / unit)
@@ -100,7 +93,7 @@ def fit_decay(
     if not all(np.isfinite(values).all() for values in samples):
         return None
     maxima = np.array([values.max() for values in samples])
-    fit_values = _fit_at(m)
+    fit_values = power_fit(m)
     if (fit := fit_values(maxima)) is None:
         return None
     rng = np.random.default_rng(_SEED)

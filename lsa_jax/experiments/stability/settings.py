@@ -124,14 +124,10 @@ RULES = (
          "3n + 1 and at least 7, which has places at both models and between them"),
     Rule("measures", lambda c: not c.measures or c.learner not in LINEAR,
          "() for linear models, which learn no features"),
-    *(
-        Rule(
-            f"training.{name}",
-            lambda c, name=name, plain=plain: c.learner not in LINEAR or c.training[name] == plain,
-            f"{plain} for the linear learner {{c.learner!r}}",
-        )
-        for name, plain in {"momentum": 0.0, "decay_steps": (), "weight_decay": 0.0}.items()
-    ),
+    *(Rule(f"training.{name}",
+           lambda c, n=name, plain=plain: c.learner not in LINEAR or c.training[n] == plain,
+           f"{plain} for the linear learner {{c.learner!r}}")
+      for name, plain in {"momentum": 0.0, "decay_steps": (), "weight_decay": 0.0}.items()),
     Rule("model.depth", lambda c: c.learner in LINEAR or c.model.depth % 6 == 2,
          "6n + 2, such as 20"),
     # Weight 0 takes an example out of the loss, but not out of the statistics of its batch.

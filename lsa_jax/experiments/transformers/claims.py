@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pandas as pd
 import scipy
 
-from lsa_jax.reporting.claims import Claim, Condition, shown, unless_refuted
+from lsa_jax.reporting.claims import Claim, Condition, in_all, shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import TAIL, Statistic
 from lsa_jax.reporting.statistics import computed, holds, value
@@ -27,97 +27,94 @@ def make_claims(config: Config) -> list[Claim]:
     return makers.get(config.question, _theorem_claims)(config)
 
 
-# Claims about every descent: item, the thesis' statement, and column, rule and words of ours.
+# Claims about every descent: item, the thesis' statement, column, rule, and words of ours, as of
+# `_every`. By question theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained).
 # fmt: off
-_WITHIN_BOUND = (
-    "share_of_bound", lambda x: x <= 1, "{count}; after {high:.1g} of the bound at most"
-)
-_WITHIN = {
-    "value_fixed": (
-        "runs that classify perfectly within the bound, V = cP",
-        "all: a step t <= 32 M lambda_max / log L (theorem 4.3)",
-        _WITHIN_BOUND),
-    "value_near": (
-        "runs that classify perfectly within the bound, V near cP",
-        "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)",
-        _WITHIN_BOUND),
-}
+_BOUND = "share_of_bound", lambda x: x <= 1, "{count}; after {high:.1g} of the bound at most"
 _PROOFS = (
     ("runs whose loss falls at every step", "all (proofs of both theorems)",
-     ("largest_rise", lambda x: x < 0, "{count}")),
+     "largest_rise", lambda x: x < 0, "{count}"),
     ("squared gradient in W while a token is wrong, over the proof's",
      "above 1: misclassification implies a large gradient",
-     ("least_slope_ratio", lambda x: x > 1, "{low:.3g} at least")),
+     "least_slope_ratio", lambda x: x > 1, "{low:.3g} at least"),
 )
-_AT_THE_END = {
+_THEOREMS = {
     "value_fixed": (
-        "share of W's columns in list order at perfect classification",
-        "1: weights follow the list (section 4.3.2)",
-        ("ordered", lambda x: x == 1, "{low:.4g}")),
+        ("runs that classify perfectly within the bound, V = cP",
+         "all: a step t <= 32 M lambda_max / log L (theorem 4.3)", *_BOUND),
+        *_PROOFS,
+        ("share of W's columns in list order at perfect classification",
+         "1: weights follow the list (section 4.3.2)",
+         "ordered", lambda x: x == 1, "{low:.4g}"),
+    ),
     "value_near": (
-        "largest distance of V from cP, over epsilon", "1 at most (lemma 4.1)",
-        ("value_distance", lambda x: x <= 1, "{high:.4g} at most")),
+        ("runs that classify perfectly within the bound, V near cP",
+         "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)", *_BOUND),
+        *_PROOFS,
+        ("largest distance of V from cP, over epsilon", "1 at most (lemma 4.1)",
+         "value_distance", lambda x: x <= 1, "{high:.4g} at most"),
+    ),
 }
 # fmt: on
 
 
 def _theorem_claims(config: Config) -> list[Claim]:
-    """Theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained)."""
-    within = _in_all(*_WITHIN[config.question], primary=True)
+    """Theorem 4.3 or 4.4."""
+    first, *others = _THEOREMS[config.question]
+    within = _every(*first, primary=True)
     # A descent that never classifies perfectly may still satisfy the proofs' inequalities.
     perfect = shown(within, "all runs are perfect within the bound")
-    stated = (*_PROOFS, _AT_THE_END[config.question])
-    return [within, *(_in_all(*one, condition=perfect) for one in stated)]
+    return [within, *(_every(*one, perfect) for one in others)]
 
 
 def _step_claims(config: Config) -> list[Claim]:
     """Figure 4.1: P shows in V after one step, the whole population's and the largest sample's."""
     sampled = {"gradient": "sampled", "num_sequences": max(config.sweep.num_sequences)}
     exact = {"gradient": "exact"}
-    tokens, claims = min(case[0] for case in config.sweep.cases), []
+    tokens = min(case[0] for case in config.sweep.cases)
 
-    def of_draw(runs: Runs) -> str:
-        rows = runs.where(**exact).finished
+    def is_clear(rows: pd.DataFrame) -> pd.Series:
         # The largest of 2 L^2 entries of V_0, in 97.5 % of the draws.
         beyond = scipy.stats.norm.isf(TAIL / (2 * rows["vocabulary_size"] ** 2))
-        clear = rows["on_min"] - rows["off_max"] > 2 * config.value_std * beyond
-        return "" if clear.all() else "P exceeds the rest of V by less than V_0 may"
+        return rows["on_min"] - rows["off_max"] > 2 * config.value_std * beyond
 
-    draw = Condition("another draw of V_0 would change nothing", of_draw)
+    draw = in_all("P exceeds the rest of V by more than another draw of V_0", is_clear, **exact)
     right = "columns_right", lambda x: x == 1, "{low:.4g} of the columns"
-    by_luck = float(tokens) ** -tokens  # each of L columns is right in one of L cases
     shows = "P shows in V (figure 4.1)"
-    for name, own, condition in (("exact step", exact, draw), ("largest sample", sampled, None)):
+    stated = {"paper": f"above {PICKED_UP:g}: {shows}", "above": PICKED_UP}
+    by_luck = float(tokens) ** -tokens  # each of L columns is right in one of L cases
+    claims = []
+    for name, own, known in (("exact step", exact, (draw,)), ("largest sample", sampled, ())):
         runs = own | {"exact": own == exact}
-        item, known = f"columns of V with their largest entry at pi, {name}", {"luck": by_luck}
-        known["condition"] = condition
-        claims.append(_in_all(item, f"all: {shows}", right, **known, **runs))
-        stated = {"paper": f"above {PICKED_UP:g}: {shows}", "above": PICKED_UP}
-        stated["conditions"] = (condition,) if condition else ()
+        item = f"columns of V with their largest entry at pi, {name}"
+        claims.append(_every(item, f"all: {shows}", *right, *known, luck=by_luck, **runs))
         correlation = value("correlation", scale="fisher", **runs)
-        claims.append(Claim(f"correlation of V with P, {name}", correlation, **stated))
+        item = f"correlation of V with P, {name}"
+        claims.append(Claim(item, correlation, conditions=known, **stated))
     # That V does not suffice means something only where V has picked up all of P.
-    needed = _in_all(
+    item, paper = (
         "share of tokens that any V can get right at W = 0",
         "below 1: attention is needed",
-        ("uniform_attention_limit", lambda x: x < 1, "{high:.3f} at most"),
-        condition=shown(claims[0], "V shows P"),
-        **sampled,
     )
-    return [*claims, needed]
+    most = "uniform_attention_limit", lambda x: x < 1, "{high:.3f} at most"
+    return [*claims, _every(item, paper, *most, shown(claims[0], "V shows P"), **sampled)]
 
 
 def _start_claims(config: Config) -> list[Claim]:
     """Starts near cP: all succeed, where fewer do from a random V_0."""
-    shares = sorted(config.sweep.randomness)
-    starts = [("cP itself", r) for r in shares if r == 0]
-    starts += [("V_0 near cP", r) for r in [r for r in shares if 0 < r < 1][:1]]
-    claims, stated = [], {"paper": "all where near enough", "every": True}
-    for start, r in starts:
-        rarer = unless_refuted(_successes(r), _rarer(r))
-        item = f"runs that succeed from {start}, r = {r:g}"
-        claims.append(Claim(item, _successes(r), conditions=(rarer,), **stated))
-    return claims
+    starts = [("cP itself", r) for r in config.sweep.randomness if r == 0]
+    nearest = min((r for r in config.sweep.randomness if 0 < r < 1), default=None)
+    starts += [] if nearest is None else [("V_0 near cP", nearest)]
+    return [
+        Claim(
+            f"runs that succeed from {start}, r = {r:g}",
+            _successes(r),
+            paper="all where near enough",
+            every=True,
+            conditions=(unless_refuted(_successes(r), _rarer(r)),),
+        )
+        for start, r in starts
+    ]
 
 
 def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:
@@ -131,23 +128,22 @@ def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:
     return share.where(perfect.notna() | (share > 1))
 
 
-def _in_all(
+def _every(
     item: str,
     paper: str,
-    test: tuple[str, Callable[[pd.Series], pd.Series], str],
-    *,
-    condition: Condition | None = None,
+    column: str,
+    rule: Callable[[pd.Series], pd.Series],
+    ours: str,
+    *conditions: Condition,
     luck: float = 0.0,
     primary: bool = False,
     exact: bool = False,
     **settings: object,
 ) -> Claim:
-    """Returns the claim that all runs with these settings pass a test, whatever the condition.
+    """Returns the claim that a column of all runs obeys a rule, refuted whatever the condition.
 
-    The test is a column, a rule of its numbers, and our number in words with the {count} of runs
-    that pass, {low} and {high} of the column.
+    `ours` may have the {count} of runs that obey it, and the {low} and {high} of the column.
     """
-    column, rule, ours = test
     statistic = holds(column, rule, exact=exact, **settings)
 
     def in_words(runs: Runs) -> str:
@@ -156,7 +152,7 @@ def _in_all(
         count = f"{int(passed.sum())} of {len(numbers)}"
         return ours.format(count=count, low=numbers.min(), high=numbers.max())
 
-    conditions = (unless_refuted(statistic, condition),) if condition else ()
+    conditions = tuple(unless_refuted(statistic, one) for one in conditions)
     stated = {"paper": paper, "luck": luck, "primary": primary, "conditions": conditions}
     return Claim(item, statistic, every=True, ours=in_words, **stated)
 

@@ -85,15 +85,13 @@ _THEOREM_NOTE = (
 )
 _STEP_NOTE = (
     "Means over seeds ± their standard deviation; a seed draws V_0 and the sequences. The thesis "
-    "shows a picture without numbers; its index i mod (L + 1) is no permutation of L tokens, so "
-    "indices are modulo L here."
+    "shows a picture without numbers."
 )
 _START_NOTE = (
     "V_0 = c ((1 - r) P + r U), the entries of U uniform on [-1, 1]; W_0 = 0. A run succeeds where "
     "every token of every sequence is right after {steps} steps with eta = {learning_rate:g}. "
     "Distance is the largest of an entry; steps are of the runs that were perfect at an "
-    "evaluation, every {eval_every} steps. Random starts succeed less often by Fisher's exact "
-    "test, of one side at 2.5 %; it counts a size and seed once, as a success where all c succeed."
+    "evaluation, every {eval_every} steps."
 )
 # By question: the table's heading and columns, and the note.
 _THEOREM = ("Steps to perfect classification", _THEOREM_COLUMNS, _THEOREM_NOTE)

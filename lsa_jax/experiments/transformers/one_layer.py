@@ -4,13 +4,9 @@ A sequence s of n of the L tokens stands for X, whose columns are their one-hot 
 holds the entries W[s_i, s_j], and V X the columns V[:, s_i]: both are gathers, and no X is made.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
-
-from lsa_jax.models.model import Model
+from jaxtyping import Array, Bool, Float, Int
 
 Params = dict[str, Array]
 Tokens = Int[Array, "b n"]  # sequences; also their labels and positions
@@ -71,38 +67,14 @@ def mean_loss_at_uniform_attention(
     return jnp.mean(jax.nn.logsumexp(outputs, axis=1)) - jnp.mean(right)
 
 
-def margins(params: Params, sequences: Tokens, labels: Tokens) -> Float[Array, "b n"]:
-    """Returns the label's logit minus the largest other one."""
-    outputs = logits(params, sequences)
-    right = jnp.take_along_axis(outputs, labels[:, :, None], axis=2)[:, :, 0]
-    is_label = jnp.arange(outputs.shape[2])[None, None] == labels[:, :, None]
-    return right - jnp.max(jnp.where(is_label, -jnp.inf, outputs), axis=2)
-
-
 def strictly_correct(params: Params, sequences: Tokens, labels: Tokens) -> Bool[Array, "b n"]:
     """Returns whether the label of every token alone has the largest logit.
 
     A tie is wrong, and so is a margin within rounding: below 1,000 times the rounding of V's
     largest entry.
     """
-    v = params["v"]
-    tolerance = _ROUNDINGS * jnp.finfo(v.dtype).eps * jnp.max(jnp.abs(v))
-    return margins(params, sequences, labels) > tolerance
-
-
-def one_layer(vocabulary_size: int, *, value_std: float = 1e-4) -> Model:
-    """Returns the Transformer on tokens [b, n], with outputs [b, n, L].
-
-    Tokens are from 0 to L - 1, without repetition in a sequence.
-
-    At initialisation W = 0, which is uniform attention, and V ~ N(0, value_std^2), both [L, L].
-
-    Source: Karp (thesis, 2024), equation 4.1; the initialisation is that of figure 4.1.
-    """
-
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
-        del input_shape
-        shape = (vocabulary_size, vocabulary_size)
-        return {"w": jnp.zeros(shape), "v": value_std * jax.random.normal(key, shape)}
-
-    return Model(init, logits, None)
+    v, outputs = params["v"], logits(params, sequences)
+    right = jnp.take_along_axis(outputs, labels[:, :, None], axis=2)[:, :, 0]
+    is_label = jnp.arange(outputs.shape[2])[None, None] == labels[:, :, None]
+    margins = right - jnp.max(jnp.where(is_label, -jnp.inf, outputs), axis=2)
+    return margins > _ROUNDINGS * jnp.finfo(v.dtype).eps * jnp.max(jnp.abs(v))

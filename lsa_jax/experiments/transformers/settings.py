@@ -7,7 +7,7 @@ import scipy.special
 
 from lsa_jax.checks import integer, number, one_of, optional, tuple_of
 from lsa_jax.reporting.courses import OF_ANY
-from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields
+from lsa_jax.sweep.fields import Config, Field, Rule, Settings, heading, measure_fields, product
 
 # Swept fields of each question, besides cases and seeds.
 AXES: dict[str, tuple[str, ...]] = {
@@ -23,14 +23,12 @@ MAX_SETS = 1_000_000
 _SEED, _SEQUENCES, _EPSILON = integer(0), integer(1), number(0, above=True)
 _VALUE_SCALE, _RANDOMNESS = number(0, above=True), number(0, 1)
 
+# fmt: off
 FIELDS: dict[str, Field] = {
     **heading(__name__, "Decision lists"),
-    "question": Field(
-        "value_fixed",
-        one_of(*AXES),
+    "question": Field("value_fixed", one_of(*AXES),
         "V = cP and W trained (theorem 4.3); V near cP and both trained (theorem 4.4); one step on "
-        "V (figure 4.1); both trained from a V that is more or less random",
-    ),
+        "V (figure 4.1); both trained from a V that is more or less random"),
     "seed": Field(0, _SEED, "draws random lists, V's random part, sampled sequences"),
     # The distribution.
     "vocabulary_size": Field(8, integer(3), "L, tokens and labels"),
@@ -57,15 +55,15 @@ FIELDS: dict[str, Field] = {
     "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
     **measure_fields(OF_ANY),
     # The axes of the sweep; the axes after the seeds belong to one question each.
-    "sweep.cases": Field(
-        ((8, 3, 2),), tuple_of(tuple_of(integer(1))), "(L, n, M): tokens, sequence, longest list"
-    ),
+    "sweep.cases": Field(((8, 3, 2),), tuple_of(tuple_of(integer(1))),
+        "(L, n, M): tokens, sequence, longest list"),
     "sweep.seed": Field((0,), tuple_of(_SEED), "seeds"),
     "sweep.epsilon": Field((1.0,), tuple_of(_EPSILON), "epsilons"),
     "sweep.num_sequences": Field((10_000,), tuple_of(_SEQUENCES), "sizes of the sample"),
     "sweep.value_scale": Field((1.0,), tuple_of(_VALUE_SCALE), "scales of V_0"),
     "sweep.randomness": Field((1.0,), tuple_of(_RANDOMNESS), "random shares of V_0"),
 }
+# fmt: on
 
 
 def sweep(config: Config) -> list[dict[str, object]]:
@@ -73,14 +71,12 @@ def sweep(config: Config) -> list[dict[str, object]]:
     points: list[dict[str, object]] = []
     for case in config.sweep.cases:
         names = ("vocabulary_size", "sequence_length", "list_length")
-        settings: list[dict[str, object]] = [dict(zip(names, case, strict=True))]
+        own = {name: (value,) for name, value in zip(names, case, strict=True)}
         if config.question == "value_step":
-            first = config.sweep.seed[:1]
-            points += [s | {"gradient": "exact", "seed": seed} for s in settings for seed in first]
-            settings = [s | {"gradient": "sampled"} for s in settings]
-        for axis in (*AXES[config.question], "seed"):
-            settings = [s | {axis: value} for s in settings for value in config.sweep[axis]]
-        points += settings
+            points += product(own | {"gradient": ("exact",), "seed": config.sweep.seed[:1]})
+            own["gradient"] = ("sampled",)
+        axes = {axis: config.sweep[axis] for axis in (*AXES[config.question], "seed")}
+        points += product(own | axes)
     return points
 
 
@@ -91,20 +87,13 @@ RULES = (
     Rule("measures", lambda c: not c.measures or c.question in ("value_step", "value_random"),
          "() for the question {c.question!r}, whose descent starts again wherever its rate turns "
          "out to be too large; other questions are 'value_step' and 'value_random'"),
-    *(
-        Rule(n, lambda c, n=n: c[n] < c.vocabulary_size, "below L = {c.vocabulary_size}")
-        for n in ("sequence_length", "list_length")
-    ),
-    Rule(
-        "list_step",
-        lambda c: (
-            c.lists != "cyclic"
-            or len({i * c.list_step % c.vocabulary_size for i in range(c.list_length)})
-            == c.list_length
-        ),
-        "one with which the {c.list_length} members of a list differ modulo L = "
-        "{c.vocabulary_size}",
-    ),
+    *(Rule(n, lambda c, n=n: c[n] < c.vocabulary_size, "below L = {c.vocabulary_size}")
+      for n in ("sequence_length", "list_length")),
+    Rule("list_step",
+         lambda c: c.lists != "cyclic" or c.list_length == len(
+             {i * c.list_step % c.vocabulary_size for i in range(c.list_length)}),
+         "one with which the {c.list_length} members of a list differ modulo L = "
+         "{c.vocabulary_size}"),
     Rule("sequence_length",
          lambda c: c.question == "value_step"
          or scipy.special.comb(c.vocabulary_size, c.sequence_length) <= MAX_SETS,

@@ -15,12 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.transformers import sampler
-from lsa_jax.experiments.transformers.one_layer import (
-    mean_loss,
-    mean_loss_at_permutation,
-    strictly_correct,
-)
+from lsa_jax.experiments.transformers import one_layer, sampler
 from lsa_jax.sweep.experiment import Config, Outcome
 from lsa_jax.training.curvature import largest_eigenvalue
 
@@ -61,11 +56,11 @@ def trained_value_scale(
 # Data are an argument of the losses: as constants they would be compiled for every point.
 def _fixed_value_loss(params: Params, data: Data) -> Array:
     at = data["sequences"], data["positions"]
-    return mean_loss_at_permutation(params["w"], data["c"], *at)
+    return one_layer.mean_loss_at_permutation(params["w"], data["c"], *at)
 
 
 def _trained_value_loss(params: Params, data: Data) -> Array:
-    return mean_loss(params, data["sequences"], data["labels"])
+    return one_layer.mean_loss(params, data["sequences"], data["labels"])
 
 
 _loss_and_gradient = jax.jit(
@@ -75,7 +70,7 @@ _loss_and_gradient = jax.jit(
 
 @jax.jit
 def _count_right(params: Params, data: Data) -> Int[Array, ""]:
-    return jnp.count_nonzero(strictly_correct(params, data["sequences"], data["labels"]))
+    return jnp.count_nonzero(one_layer.strictly_correct(params, data["sequences"], data["labels"]))
 
 
 def strict_accuracy(params: Params, data: Data) -> float:

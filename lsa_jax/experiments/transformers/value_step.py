@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.experiments.transformers import sampler
-from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention, one_layer
+from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention
 from lsa_jax.experiments.transformers.training import make_course
 from lsa_jax.sweep.experiment import Config, Outcome, with_last_measures
 
@@ -116,9 +116,9 @@ def picked_up(v: Matrix, pi: Int[np.ndarray, " L"]) -> dict[str, float]:
 
 def start_of(config: Config) -> dict[str, Array]:
     """Returns W = 0 and V_0 ~ N(0, value_std^2)."""
-    model = one_layer(config.vocabulary_size, value_std=config.value_std)
     key = jax.random.fold_in(jax.random.key(config.seed), sampler.Seed.INIT)
-    return model.init(key, (config.sequence_length,))
+    shape = (config.vocabulary_size, config.vocabulary_size)
+    return {"w": jnp.zeros(shape), "v": config.value_std * jax.random.normal(key, shape)}
 
 
 def value_after_step(

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from small_sweeps import maker
 
 from lsa_jax import models, parallel
 from lsa_jax.errors import InputError
@@ -11,8 +12,6 @@ from lsa_jax.experiments.lsa.activation_sparsity.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained
 from lsa_jax.models import Dense
-from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.variants import set_fields
 
 
 def test_fractions_of_an_mlp_equal_a_count(key):
@@ -57,8 +56,7 @@ def test_the_watched_network_has_its_outputs_and_the_activity_of_the_plain_one(k
 def test_runs_report_the_activity_of_each_layer_and_name_their_test_set(tmp_path):
     fields = {"data.num_train": 16, "data.num_test": 8, "model.name": "mlp", "sweep.seed": (0,)}
     fields |= {"model.widths": (6, 5), "network.epochs": 1, "network.batch_size": 8}
-    config = set_fields(SETTINGS.default_config(), fields)
-    points = make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
+    _, points = maker(SETTINGS, fields)()
     data = EXPERIMENT.load(points, None)
     (outcome,) = EXPERIMENT.run(points, data, tmp_path, lambda fraction: None)
     columns = [name for name in outcome.metrics if name.startswith("test_active")]

@@ -3,19 +3,16 @@
 import numpy as np
 import pandas as pd
 from reports import make_report
+from small_sweeps import maker
 
 from lsa_jax.experiments.lsa.image_examples.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.image_examples.settings import SETTINGS
-from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.variants import set_fields
 
 FIELDS = {"data.num_train": 8, "data.num_test": 8, "sweep.std": (0.0, 1.0), "num_examples": 2}
 
 
 def test_each_row_shows_its_placement_and_noise(tmp_path):
-    fields = FIELDS | {"sweep.placement": ("fixed_corner",)}
-    config = set_fields(SETTINGS.default_config(), fields)
-    points = make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
+    config, points = maker(SETTINGS, FIELDS)(sweep__placement=("fixed_corner",))
     data = EXPERIMENT.load(points, None)
     rows, arrays = [], []
     for (point,) in EXPERIMENT.groups(points):

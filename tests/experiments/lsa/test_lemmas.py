@@ -5,19 +5,16 @@ import math
 import pandas as pd
 import pytest
 from reports import make_report
-from small_sweeps import swept
+from small_sweeps import maker, swept
 
 from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas
 from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
-from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.variants import set_fields
 
 K = 1000
 UNIT = 1 / math.log(K) ** 4
 
 
-def configure(**fields):
-    return set_fields(SETTINGS.default_config(), {"k": K, "lemma3_constant": 10.0} | fields)
+make = maker(SETTINGS, {"k": K, "lemma3_constant": 10.0})
 
 
 def test_each_lemma_is_checked_where_it_applies():
@@ -32,7 +29,7 @@ def test_each_lemma_is_checked_where_it_applies():
             "grad_b": [-9.0, -1.0, 1.0, 5.0, 2.0, -3.0],
         }
     )
-    found = check_lemmas(configure(), course)
+    found = check_lemmas(make()[0], course)
     assert (found["lemma1_least"], found["lemma1_most"]) == (0.4, 0.5)
     # 2 C2 = 20 reaches as far as where lemma 3 sets in, and beyond: 5 and 20 are in it, 0.5 is not.
     assert (found["lemma1_proof_least"], found["lemma1_proof_most"]) == (-7.0, 0.5)
@@ -40,7 +37,7 @@ def test_each_lemma_is_checked_where_it_applies():
     assert found["lemma2_ratio"] == pytest.approx(4 / math.log(K) ** 3)
     assert found["lemma3_least"] == 2.0  # not where the error is below the target
     # From 256^(-1/8) = 1/2 on, and up to where the error is equal to the target.
-    config, course = configure(k=256, target_error=0.125), course.replace(0.8, 0.875)
+    config, course = make(k=256, target_error=0.125)[0], course.replace(0.8, 0.875)
     assert check_lemmas(config, course)["lemma3_sketch_least"] == 2.0
     late = course.replace(0.5, 0.49)
     assert math.isnan(check_lemmas(config, late)["lemma3_sketch_least"])
@@ -49,9 +46,8 @@ def test_each_lemma_is_checked_where_it_applies():
 
 
 def test_a_flow_is_followed_to_the_error_and_its_trajectory_is_reported(tmp_path):
-    fields = {"noise_scale": 0.35, "target_error": 0.1, "sweep.k": (64, 512)}
-    config = set_fields(SETTINGS.default_config(), fields)
-    points = make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
+    fields = {"noise_scale": 0.35, "target_error": 0.1, "lemma3_constant": 64.0}
+    config, points = make(**fields, sweep__k=(64, 512))
     assert EXPERIMENT.groups(points) == [[point] for point in points]
     assert all(EXPERIMENT.on_host(point.config) for point in points)
     results = swept(config, points, tmp_path / "out")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from small_sweeps import maker
 
 from lsa_jax.experiments.lsa.signal import networks
 from lsa_jax.experiments.lsa.signal.networks import Params
@@ -20,8 +21,6 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT, SignalDynamics
 from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.variants import set_fields
 
 SAMPLERS = ("shortcut", "plain")
 # As many runs everywhere as in TINY: the same program, compiled once.
@@ -37,14 +36,7 @@ TINY = {
 }
 
 
-def configure(**fields):
-    named = {name.replace("sweep_", "sweep."): value for name, value in fields.items()}
-    return set_fields(SETTINGS.default_config(), TINY | named)
-
-
-def make(**fields):
-    config = configure(**fields)
-    return make_points(config, SETTINGS.sweep(config), SETTINGS.validate)
+make = maker(SETTINGS, TINY)
 
 
 def run(points, directory, progress=lambda fraction: None):
@@ -58,13 +50,13 @@ def same(first, second):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    points = make()
+    points = make()[1]
     return points, run(points, tmp_path_factory.mktemp("uninterrupted"))
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
-    points = make(sampler=sampler, sweep_seed=(5, 1, 2, 3), bias_learning_rate_ratio=0.25)
+    points = make(sampler=sampler, sweep__seed=(5, 1, 2, 3), bias_learning_rate_ratio=0.25)[1]
     outcome, config, key = run(points, tmp_path)[0], points[0].config, jax.random.key(5)
     assert outcome.status == "ok" and [row["step"] for row in outcome.history] == [0, 5, 10, 12]
     draws = networks.make_sampler(config)
@@ -93,7 +85,7 @@ def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
 
 
 def test_the_start_is_normal_and_the_bias_learns_k_times_slower_by_default():
-    config = configure(d=4000, k=50, init_scale=1e-3, learning_rate=0.2)
+    config = make(d=4000, k=50, init_scale=1e-3, learning_rate=0.2)[0]
     replica = experiment.make_replica(config)
     state = experiment.init_state(config, replica)
     assert scipy.stats.kstest(np.asarray(state.params.w) / 1e-3, "norm").pvalue > 1e-4
@@ -102,22 +94,8 @@ def test_the_start_is_normal_and_the_bias_learns_k_times_slower_by_default():
     assert float(replica.sigma) == pytest.approx(noise_std(50, 1.0))
 
 
-def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
-    assert all(np.isnan(outcome.history[0]["w_perp_cosine"]) for outcome in uninterrupted[1])
-    config = configure(d=3)
-    at = Params(jnp.array([5.0, 1.0, 2.0]), jnp.float32(0.3))
-    state = experiment.FilterState(at, jnp.int32(0), jnp.array([0.0, 2.0, 0.0]))
-    replica = experiment.make_replica(config)
-    after, row = jax.jit(lambda state: experiment.advance(config, state, replica, jnp.int32(0)))(
-        state
-    )
-    # Between (1, 2) now and (2, 0) before; the first entry is along w*.
-    assert float(row["w_perp_cosine"]) == pytest.approx(1 / 5**0.5)
-    np.testing.assert_array_equal(after.w_perp, [0.0, 1.0, 2.0])
-
-
 def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, uninterrupted):
-    points = make(sweep_seed=(1,), sweep_learning_rate=(0.1, 3e38, 0.2, 0.3))
+    points = make(sweep__seed=(1,), sweep__learning_rate=(0.1, 3e38, 0.2, 0.3))[1]
     fine, failed, *others = run(points, tmp_path)
     assert all(other.status == "ok" for other in others)
     assert same(fine, uninterrupted[1][1])
@@ -125,14 +103,14 @@ def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, unin
     assert failed.message.startswith("the loss was not finite at step 1")
     assert [row["step"] for row in failed.history] == [0]
     fractions = []
-    all_fail = run(make(learning_rate=3e38, steps=1000), tmp_path / "all", fractions.append)
+    all_fail = run(make(learning_rate=3e38, steps=1000)[1], tmp_path / "all", fractions.append)
     assert {outcome.status for outcome in all_fail} == {"failed"} and len(fractions) == 1
 
 
 def test_measures_along_the_way_begin_at_zero_and_change_nothing(tmp_path):
     fields = {"sampler": "plain", "population": False, "init_scale": 0.5}
-    points = make(**fields, measures=("kernel_distance",), measured_examples=16)
-    measured, plain = run(points, tmp_path / "measured"), run(make(**fields), tmp_path / "plain")
+    points = make(**fields, measures=("kernel_distance",), measured_examples=16)[1]
+    measured, plain = run(points, tmp_path / "measured"), run(make(**fields)[1], tmp_path / "plain")
     for one, other in zip(measured, plain, strict=True):
         distances = [row.pop("kernel_distance") for row in one.history]
         assert json.dumps(one.history) == json.dumps(other.history)
@@ -143,7 +121,7 @@ def test_measures_along_the_way_begin_at_zero_and_change_nothing(tmp_path):
 
 @pytest.mark.parametrize(("ratio", "times"), [(None, 1 / 20), (0.25, 0.25)])
 def test_the_population_is_followed_at_the_rates_noise_and_steps_of_the_runs(ratio, times):
-    config = configure(bias_learning_rate_ratio=ratio, steps=3, eval_every=2, d=5)
+    config = make(bias_learning_rate_ratio=ratio, steps=3, eval_every=2, d=5)[0]
     sweep = pd.DataFrame({"seed": [0, 1, 0], "learning_rate": [0.1, 0.1, 0.3]})
     table = experiment.population(config, sweep)
     assert table["step"].tolist() == [0, 2, 3] * 2
@@ -155,4 +133,4 @@ def test_the_population_is_followed_at_the_rates_noise_and_steps_of_the_runs(rat
     at = population_gradient(*start, sigma, 20)
     (_, first) = population_trajectory(start, (0.1, 0.1 * times), sigma, 20, steps=[0, 1])
     assert first["b"] == pytest.approx(-0.1 * times * at.b, rel=1e-9)
-    assert experiment.population(configure(population=False), sweep).empty
+    assert experiment.population(make(population=False)[0], sweep).empty

@@ -37,11 +37,13 @@ def small_problem(monkeypatch):
     model = network(layers, parameterization="standard")
     monkeypatch.setattr(experiment.networks, "cifar_resnet", lambda *sizes, **channels: model)
 
+    draw_pair = samples.draw_pair
+
     def draw(seed, m, pair, **sizes):
-        drawn = samples.draw_pair(seed, m, pair, **sizes)
+        drawn = draw_pair(seed, m, pair, **sizes)
         return drawn if pair == 0 else drawn._replace(rows=drawn.rows[jnp.array([0, 0])])
 
-    monkeypatch.setattr(experiment, "draw_pair", draw)
+    monkeypatch.setattr(samples, "draw_pair", draw)
 
 
 def train(points, directory):
@@ -114,13 +116,8 @@ def test_a_run_whose_loss_is_not_finite_has_failed(make, tmp_path):
         assert outcome.outcomes is None
 
 
-def test_pairs_of_one_size_are_replicas_and_the_first_ones_of_networks_have_paths(make):
+def test_pairs_of_one_size_are_replicas(make):
     points = make(sweep__m=(12, 15), sweep__num_pairs=5, max_replicas=2)[1]
     sizes = [[(p.config.m, p.config.pair) for p in group] for group in EXPERIMENT.groups(points)]
     parts = ((0, 1), (2, 3), (4,))
     assert sizes == [[(m, pair) for pair in part] for m in (12, 15) for part in parts]
-    paths = {"connectivity.sizes": (12,), "connectivity.pairs": 2, "sweep.num_pairs": 3}
-    linear = make(**paths)[1]
-    networks = make(**NETWORK | paths | {"sweep.m": (12, 15)})[1]
-    groups = (linear, networks[:3], networks[3:], networks[1:3])
-    assert [experiment._with_paths(group) for group in groups] == [[], [0, 1], [], [0]]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.stability.fits import fit_all, fit_decay, fit_power, interval
+from lsa_jax.experiments.stability.fits import fit_all, fit_decay, interval, power_fit
 from lsa_jax.experiments.stability.samples import QUANTITIES
 
 FEW, MORE = np.array([250.0, 500, 1000]), np.array([800.0, 1600, 3200, 6400, 12_800])
@@ -20,7 +20,7 @@ LAWS = {
 def test_the_curve_is_the_least_squares_one_in_the_quantity_itself_not_on_logarithmic_axes():
     """Off a power law: both derivatives of the sum of squares vanish there, and only there."""
     m, values = MORE[:4], np.array([1.0, 0.7, 0.2, 0.15])
-    factor, exponent = fit_power(m, values)
+    factor, exponent = power_fit(m)(values)
     residual, power = values - factor * m**exponent, m**exponent
     assert abs(residual @ power) < 1e-5 * np.linalg.norm(values) * np.linalg.norm(power)
     slope = factor * power * np.log(m / 800)
@@ -32,9 +32,9 @@ def test_the_curve_is_the_least_squares_one_in_the_quantity_itself_not_on_logari
 
 
 def test_a_known_exponent_is_recovered_however_steep():
-    np.testing.assert_allclose(fit_power(MORE, 3 * MORE**-1.1), (3, -1.1), rtol=1e-6)
+    np.testing.assert_allclose(power_fit(MORE)(3 * MORE**-1.1), (3, -1.1), rtol=1e-6)
     m, values = np.array([1.0, 2, 4, 8]), np.array([9, 0.01, 0.3, 1.0])
-    factor, exponent = fit_power(m, values)
+    factor, exponent = power_fit(m)(values)
     powers = m ** np.linspace(-15, 2, 1701)[:, None]
     factors = powers @ values / np.sum(powers**2, axis=1)
     least = np.sum((values - factors[:, None] * powers) ** 2, axis=1).min()
@@ -43,7 +43,7 @@ def test_a_known_exponent_is_recovered_however_steep():
 
 @pytest.mark.parametrize("values", [[1.0, 0.5, 0.0], [1.0, np.nan, 0.5], [1.0, 0.5]])
 def test_there_is_no_curve_through_few_sizes_or_numbers_that_are_not_positive(values):
-    assert fit_power(FEW[: len(values)], np.array(values)) is None
+    assert power_fit(FEW[: len(values)])(np.array(values)) is None
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])

@@ -143,9 +143,3 @@ def test_paths_have_their_ends_at_the_models_and_go_on_beyond_them(make, pool, s
         for name, rows in parts.items():
             accuracy = found[f"{name}_accuracy"][place]
             np.testing.assert_allclose(accuracy, right[rows].mean(), rtol=1e-5)
-
-
-def test_no_variance_is_below_zero_beyond_the_ends_and_means_may_be():
-    tree = {"mean": jnp.array([-1.0, 2.0]), "variance": jnp.array([-0.5, 3.0])}
-    found = jax.tree_util.tree_map_with_path(networks._no_negative_variance, tree)
-    assert found["mean"].tolist() == [-1, 2] and found["variance"].tolist() == [0, 3]

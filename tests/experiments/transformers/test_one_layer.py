@@ -8,20 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from lsa_jax.experiments.transformers import sampler
-from lsa_jax.experiments.transformers.one_layer import (
-    margins,
-    mean_loss,
-    mean_loss_at_permutation,
-    mean_loss_at_uniform_attention,
-    one_layer,
-    strictly_correct,
-)
+from lsa_jax.experiments.transformers import one_layer, sampler
 
 L, N, M = 6, 3, 3
 ALL_SEQUENCES = np.array(list(itertools.permutations(range(L), N)), np.int32)
 
-GRADIENT = jax.jit(jax.value_and_grad(mean_loss))
+GRADIENT = jax.jit(jax.value_and_grad(one_layer.mean_loss))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +48,7 @@ def single(params):
 def test_logits_are_the_formulas(params):
     sequences = ALL_SEQUENCES[::7]
     expected = np.stack([dense_logits(params, s).T for s in sequences])
-    found = one_layer(L).apply(single(params), jnp.asarray(sequences))
+    found = one_layer.logits(single(params), jnp.asarray(sequences))
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
@@ -83,9 +75,9 @@ def test_short_cuts_are_the_loss_at_a_permutation_and_at_uniform_attention(param
     labels = sampler.label_sequences(task, sets)
     v = jnp.asarray(c * sampler.permutation_matrix(task.pi), jnp.float32)
     positions = sampler.determining_positions(task.lists, sets)
-    short = mean_loss_at_permutation, (w, c, sets, positions)
+    short = one_layer.mean_loss_at_permutation, (w, c, sets, positions)
     uniform, v_free = {"w": jnp.zeros((L, L)), "v": single(params)["v"]}, single(params)["v"]
-    flat = mean_loss_at_uniform_attention, (v_free, sets, labels)
+    flat = one_layer.mean_loss_at_uniform_attention, (v_free, sets, labels)
     for (cut, given), at, name in ((short, {"w": w, "v": v}, "w"), (flat, uniform, "v")):
         loss, gradient = GRADIENT(at, sets, labels)
         found, found_gradient = jax.jit(jax.value_and_grad(cut))(*given)
@@ -93,7 +85,7 @@ def test_short_cuts_are_the_loss_at_a_permutation_and_at_uniform_attention(param
         np.testing.assert_allclose(found_gradient, gradient[name], atol=1e-6)
 
 
-def test_ties_are_wrong_and_margins_are_those_of_the_logits(params, task):
+def test_a_token_is_right_where_its_label_alone_has_the_largest_logit(params, task):
     sets = sampler.all_sets(L, N)
     labels = np.asarray(sampler.label_sequences(task, sets))
     expected = []
@@ -101,18 +93,10 @@ def test_ties_are_wrong_and_margins_are_those_of_the_logits(params, task):
         outputs = dense_logits(params, sequence)
         for j, y in enumerate(label):
             expected.append(outputs[y, j] - np.delete(outputs[:, j], y).max())
-    found = margins(single(params), jnp.asarray(sets), jnp.asarray(labels))
-    np.testing.assert_allclose(np.ravel(found), expected, atol=2e-5)
     tied = {
         "w": jnp.zeros((L, L)),
         "v": jnp.asarray(9 * sampler.permutation_matrix(task.pi), jnp.float32),
     }
-    assert not strictly_correct(tied, jnp.asarray(sets), jnp.asarray(labels)).any()
-    right = strictly_correct(single(params), jnp.asarray(sets), jnp.asarray(labels))
+    assert not one_layer.strictly_correct(tied, jnp.asarray(sets), jnp.asarray(labels)).any()
+    right = one_layer.strictly_correct(single(params), jnp.asarray(sets), jnp.asarray(labels))
     np.testing.assert_array_equal(np.ravel(right), np.array(expected) > 0.01)
-
-
-def test_it_starts_at_uniform_attention(key):
-    model = one_layer(50, value_std=0.1)
-    params = model.init(key, (4,))
-    assert not params["w"].any() and np.std(params["v"]) == pytest.approx(0.1, rel=0.1)

@@ -216,11 +216,6 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
     return _run_kernels(group, progress)
 
 
-def _columns(config: Config) -> dict[str, Any]:
-    own = {name: config[name] for name in ("k", "m", "seed")}
-    return {"learner": config.learner, "d": row_length(config)} | own
-
-
 # --- claims and report ----------------------------------------------------------------------------
 
 # Theorem 2's bound on a kernel's error, how probable that is over draws of the filters, and the
@@ -391,6 +386,9 @@ EXPERIMENT = Experiment(
     # Kernels of one seed that differ in m only share filters and examples: a kernel's filters are
     # the first ones of the next.
     varying=lambda config: ("m",) if config.learner == "kernel" else ("seed",),
-    columns=_columns,
+    columns=lambda config: (
+        {"learner": config.learner, "d": row_length(config)}
+        | {name: config[name] for name in ("k", "m", "seed")}
+    ),
     on_host=lambda config: config.learner != "network",
 )

@@ -193,11 +193,9 @@ _NOTE = (
     "Time is learning rate times steps, in the limit of small steps, until the error reaches its "
     "target. Lemma 1 is about -grad.w* while |w.w*| <= H / log(k)^4: with config.lemma1_constant, "
     "where the bias is still about 0 and it holds by construction, and with the H = 2 C2 of the "
-    "proof, C2 = config.lemma3_constant, which lasts until lemma 3 sets in. The paper's statements "
-    "are about k from some k0 on; lemma 3, and lemma 1 with the proof's H, are judged in the upper "
-    f"half of the k. An order is shown when the quantity varies by less than a factor "
-    f"{SAME_ORDER:g} (Theta), or when the 95 % interval of its exponent in k is not above 0 (O) or "
-    "not below 0 (Omega)."
+    "proof, C2 = config.lemma3_constant, which lasts until lemma 3 sets in. Statements about k "
+    "from a k0 on are judged in the upper half of the k. Theta(1) is to vary by less than a factor "
+    f"{SAME_ORDER:g}; O(1) and Omega(1) are about the interval of an exponent in k."
 )
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting.claims import Claim, Condition, above_chance, fitted, shown
+from lsa_jax.reporting.claims import Claim, Condition, above_chance, fitted, in_all, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic, binomial_error
 from lsa_jax.reporting.statistics import accuracy, minus, retained
@@ -237,13 +237,10 @@ def claims_on_updates(config: Config) -> list[Claim]:
     if published is None:
         return [gain]
 
-    def more_images(runs: Runs) -> str:
-        most = runs.where(**_MACHINE).finished["num_train"].max()
-        return "" if most <= published.num_train else f"{most:,.0f}"
-
     words = f"at most {published.num_train:,} training images, as published"
-    known = shown(gain, "the updates gain something"), Condition(words, more_images)
-    claims, last = [gain], len(published.percent) - 1
+    few = in_all(words, lambda rows: rows["num_train"] <= published.num_train, **_MACHINE)
+    known, last = (shown(gain, "the updates gain something"), few), len(published.percent) - 1
+    claims = [gain]
     for updates, when in ((0, "before any update"), (last, f"after {last} update(s)")):
         percent = published.percent[updates]
         least = percent - MARGIN

@@ -112,29 +112,37 @@ def _on_noise(config: Config, runs: Runs) -> Report:
     counts = table.groupby("series", sort=False)["seed"].nunique()
     fewer = [f"{name} {count}" for name, count in counts.items() if count < counts.max()]
     seeds = f"{counts.max()} seed(s)" + f" ({', '.join(fewer)})" * bool(fewer)
-    accuracy, kept = (
-        _wide(values, table[names], table["level"], f"{unit} {{:g}}")
-        for values in (100 * table["test_accuracy"], table["retained"])
+    tables = [
+        (heading, _wide(values, table[names], table["level"], f"{unit} {{:g}}"))
+        for heading, values in (
+            (f"Test accuracy (%) against {label}", 100 * table["test_accuracy"]),
+            (f"Percentage of {start} accuracy retained", table["retained"]),
+        )
+    ]
+    # Lazy or rich, by c, features and gain at each level, of the network's width.
+    own = runs.where(width_factor=config.width_factor)
+    graded = answers(
+        (
+            ({"arrangement": way.name} if way.name else {}) | {config.figure_axis: level},
+            own.where(**way.at(level)),
+        )
+        for way in claims.arrangements(runs)
+        for level in way.levels
     )
-    graded = _answers(config, runs)
+    notes = [f"Means over {seeds}, ± their standard deviation."]
+    if len(graded):
+        tables.append(("Lazy or rich", graded))
+        notes.append(
+            'Lazy or rich is by the definition on the page "Is my network lazy or rich?", with the '
+            "configuration's kernels: their ridges, and the NTK at the start as the finite NTK is "
+            "here."
+        )
     return Report(
-        tables=[
-            (f"Test accuracy (%) against {label}", accuracy),
-            *_paper_table(config.paper_item),
-            (f"Percentage of {start} accuracy retained", kept),
-            *[("Lazy or rich", graded)] * bool(len(graded)),
-            *_solved_tables(table),
-        ],
+        tables=tables[:1] + _paper_table(config.paper_item) + tables[1:] + _solved_tables(table),
         claims=claims.make_claims(config, runs),
         figures={"noise_curves": functools.partial(_draw_curves, table, label)},
-        notes=[f"Means over {seeds}, ± their standard deviation.", *[_KERNELS] * bool(len(graded))],
+        notes=notes,
     )
-
-
-_KERNELS = (
-    'Lazy or rich is by the definition on the page "Is my network lazy or rich?", with the '
-    "configuration's kernels: their ridges, and the NTK at the start as the finite NTK is here."
-)
 
 
 def with_retained(table: pd.DataFrame) -> pd.DataFrame:
@@ -145,19 +153,6 @@ def with_retained(table: pd.DataFrame) -> pd.DataFrame:
     at_start = table["test_accuracy"].where(table["level"] == table["start"])
     start = at_start.groupby([table[n] for n in ("series", "arrangement", "seed")]).transform("max")
     return table.assign(retained=100 * table["test_accuracy"] / start)
-
-
-def _answers(config: Config, runs: Runs) -> pd.DataFrame:
-    """Returns c, features and gain at each level, of the network's width."""
-    own = runs.where(width_factor=config.width_factor)
-    return answers(
-        (
-            ({"arrangement": way.name} if way.name else {}) | {config.figure_axis: level},
-            own.where(**way.at(level)),
-        )
-        for way in claims.arrangements(runs)
-        for level in way.levels
-    )
 
 
 def _axis_label(config: Config) -> str:
@@ -299,26 +294,11 @@ def _on_updates(config: Config, runs: Runs) -> Report:
         accuracy = pd.concat([accuracy, row]).fillna("")
         notes.append(f"Published: {published.source}.")
     return Report(
-        tables=[
-            ("Test accuracy (%) after each update", accuracy),
-            *_times(fine[machine], published),
-        ],
+        tables=[("Test accuracy (%) after each update", accuracy)],
         claims=claims.claims_on_updates(config),
         figures={"updates": functools.partial(_draw_updates, after, others, published)},
         notes=notes,
     )
-
-
-def _times(machine: pd.DataFrame, published: numbers.Published | None) -> _Tables:
-    """Returns the time of a kernel matrix of the training images; none where none was timed."""
-    if "matrix_seconds" not in machine or machine["matrix_seconds"].isna().all():
-        return []
-    count = int(machine["num_train"].iloc[0])
-    rows = [{"of": "ours", "images": count, "seconds": f"{machine['matrix_seconds'].median():.1f}"}]
-    if published is not None and published.matrix_seconds is not None:
-        theirs = f"{published.matrix_seconds:.1f} (a GPU that is not named)"
-        rows.append({"of": "published", "images": published.num_train, "seconds": theirs})
-    return [("Kernel matrix of the training images", pd.DataFrame(rows))]
 
 
 def _draw_updates(

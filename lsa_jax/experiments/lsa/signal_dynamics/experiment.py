@@ -72,14 +72,10 @@ class FilterReplica(NamedTuple):
 
 
 class FilterState(NamedTuple):
-    """One run between two steps, with the part of w orthogonal to w* at the last evaluation.
-
-    `step` stays where it is once a step led to numbers that are not finite.
-    """
+    """One run between two steps; `step` stays once a step led to numbers that are not finite."""
 
     params: Tree
     step: Int[Array, ""]
-    w_perp: Float[Array, " d"]
 
 
 def make_replica(config: Config) -> FilterReplica:
@@ -96,7 +92,7 @@ def init_state(config: Config, replica: FilterReplica) -> FilterState:
     """Returns the start of Algorithm 1: w ~ N(0, init_scale^2 I), b = 0."""
     key = jax.random.fold_in(replica.key, SignalDynamics.INIT)
     params = networks.make_network(config).init(key, config.init_scale, config.d)
-    return FilterState(params, jnp.int32(0), jnp.zeros(config.d))
+    return FilterState(params, jnp.int32(0))
 
 
 def _test_accuracy(config: Config, params: Tree, step: Array, replica: FilterReplica) -> Array:
@@ -133,8 +129,7 @@ def _train_steps(
         every = jax.tree.leaves((loss, gradient, params))
         going = (state.step == step) & jnp.stack([jnp.isfinite(a).all() for a in every]).all()
         going &= index < num_steps  # the last gradient is only measured
-        after = state._replace(params=params, step=step + 1)
-        return kept_if(going, after, state), loss, gradient
+        return kept_if(going, FilterState(params, step + 1), state), loss, gradient
 
     start = (state, jnp.float32(0), jax.tree.map(jnp.zeros_like, state.params))
     return lax.fori_loop(0, num_steps + 1, take, start)
@@ -143,20 +138,14 @@ def _train_steps(
 def advance(
     config: Config, state: FilterState, replica: FilterReplica, num_steps: Int[Array, ""]
 ) -> tuple[FilterState, dict[str, Float[Array, ""]]]:
-    """Takes steps of Algorithm 1 and measures the run where it then stands.
-
-    The cosine is between the parts of w orthogonal to w* now and at the evaluation before; NaN at
-    the first evaluation, or where one is zero.
-    """
+    """Takes steps of Algorithm 1 and measures the run where it then stands."""
     state, loss, gradient = _train_steps(config, state, replica, num_steps)
     network, signal = networks.make_network(config), networks.signal_vector(config)
     (w, b), gradient = network.summary(state.params), network.summary(gradient)
     along = jnp.sum(w * signal)
-    w_perp = w - along * signal
-    norm = jnp.linalg.norm(w_perp)
     row = {
         "w_dot_wstar": along,
-        "w_perp_norm": norm,
+        "w_perp_norm": jnp.linalg.norm(w - along * signal),
         "b": b,
         "ratio": jnp.abs(b) / along,
         "test_accuracy": _test_accuracy(config, state.params, state.step, replica),
@@ -164,10 +153,9 @@ def advance(
         "grad_b": gradient.b,
         "grad_norm": jnp.linalg.norm(gradient.w),
         "grad_dot_wstar": jnp.sum(gradient.w * signal),
-        "w_perp_cosine": jnp.sum(w_perp / norm * (state.w_perp / jnp.linalg.norm(state.w_perp))),
         **network.details(state.params, signal),
     }
-    return state._replace(w_perp=w_perp), row
+    return state, row
 
 
 def _evaluation_steps(config: Config) -> list[int]:
@@ -240,46 +228,45 @@ def run(group: list[Point], data: None, directory: Path, progress: Progress) -> 
 TOGETHER = 0.9
 
 
-def _rank_correlation(first: str, second: str, rows: pd.DataFrame) -> float:
-    """Returns Spearman's correlation; 0 where one of the two does not vary."""
-    if min(rows[first].nunique(), rows[second].nunique()) < 2:
-        return 0.0
-    return rows[first].corr(rows[second], method="spearman")
+def _rank_correlation(first: str, second: str) -> Callable[[pd.DataFrame], float]:
+    """Returns Spearman's correlation of two columns; 0 where one of them does not vary."""
+
+    def of(rows: pd.DataFrame) -> float:
+        varies = min(rows[first].nunique(), rows[second].nunique()) > 1
+        return rows[first].corr(rows[second], method="spearman") if varies else 0.0
+
+    return of
 
 
-# Numbers of one run, from the rows of its evaluations.
-NUMBERS: dict[str, Callable[[pd.DataFrame], float]] = {
-    "growth": functools.partial(_rank_correlation, "step", "w_dot_wstar"),
-    "signal": lambda rows: rows["w_dot_wstar"].iloc[-1],
-    "threshold": lambda rows: rows["b"].iloc[-1],
-    "together": functools.partial(_rank_correlation, "ratio", "test_accuracy"),
-    "first": lambda rows: rows["test_accuracy"].iloc[0],
-    "last": lambda rows: rows["test_accuracy"].iloc[-1],
-}
-
-# Item, number, the paper's statement, range; each holds only if the accuracy rises.
+# Claims on the evaluations of a run, each only where its accuracy rises: by item the number, the
+# paper's statement and its range.
 # fmt: off
-_STATEMENTS = (
-    ("rank correlation of the step and w.w*", "growth",
-     f"w.w* grows: above {TOGETHER:g}", {"above": TOGETHER}),
-    ("w.w* at the end", "signal", "positive: above 0", {"above": 0.0}),
-    ("b at the end", "threshold", "negative: below 0", {"below": 0.0}),
-    ("rank correlation of the ratio abs(b) to w.w* and test accuracy", "together",
-     f"they grow together: above {TOGETHER:g}", {"above": TOGETHER}),
-)
+_STATEMENTS: dict[str, tuple[Callable[[pd.DataFrame], float], str, dict[str, float]]] = {
+    "rank correlation of the step and w.w*": (
+        _rank_correlation("step", "w_dot_wstar"),
+        f"w.w* grows: above {TOGETHER:g}", {"above": TOGETHER}),
+    "w.w* at the end": (
+        lambda rows: rows["w_dot_wstar"].iloc[-1], "positive: above 0", {"above": 0.0}),
+    "b at the end": (
+        lambda rows: rows["b"].iloc[-1], "negative: below 0", {"below": 0.0}),
+    "rank correlation of the ratio abs(b) to w.w* and test accuracy": (
+        _rank_correlation("ratio", "test_accuracy"),
+        f"they grow together: above {TOGETHER:g}", {"above": TOGETHER}),
+}
 # fmt: on
-_PRIMARY = ("signal", "threshold")
+_PRIMARY = ("w.w* at the end", "b at the end")
 # Settings that tell the series of runs apart.
 _SWEPT = (*EXTENSIONS, "noise_scale", "learning_rate")
 
 
 def numbers_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns `NUMBERS` of every run, a row a run, with its settings."""
-    settings = ["id", *_names(table), "seed"]
-    return pd.DataFrame(
-        run[settings].iloc[0].to_dict() | {name: of(run) for name, of in NUMBERS.items()}
-        for _, run in table.groupby("id", sort=False)
-    )
+    """Returns the numbers of the claims, a row a run, with its settings."""
+    settings, rows = ["id", *_names(table), "seed"], []
+    for _, run in table.groupby("id", sort=False):
+        own = {item: number(run) for item, (number, _, _) in _STATEMENTS.items()}
+        own |= {"first": run["test_accuracy"].iloc[0], "last": run["test_accuracy"].iloc[-1]}
+        rows.append(run[settings].iloc[0].to_dict() | own)
+    return pd.DataFrame(rows)
 
 
 def make_claims(name: str, at: dict[str, float]) -> list[Claim]:
@@ -291,11 +278,10 @@ def make_claims(name: str, at: dict[str, float]) -> list[Claim]:
     last, first = (accuracy(number, unit=1.0, **at) for number in ("last", "first"))
     item = f"test accuracy at the end minus the start's{where}"
     rise = Claim(item, minus(last, first), above=0.0, primary=main)
-    stated = {"conditions": (shown(rise, "the accuracy rises"),)}
-    claims = []
-    for item, number, paper, ends in _STATEMENTS:
-        own = stated | {"paper": paper, "primary": main and number in _PRIMARY} | ends
-        claims.append(Claim(item + where, value(number, **at), **own))
+    rises, claims = (shown(rise, "the accuracy rises"),), []
+    for item, (_, paper, ends) in _STATEMENTS.items():
+        stated = ends | {"paper": paper, "primary": main and item in _PRIMARY}
+        claims.append(Claim(item + where, value(item, **at), conditions=rises, **stated))
     return [*claims, rise]
 
 
@@ -305,10 +291,8 @@ def make_claims(name: str, at: dict[str, float]) -> list[Claim]:
 _TABLE_ROWS = 10
 
 _NOTE = (
-    "Means over seeds, ± their standard deviation; a claim is shown when all of its 95 % interval, "
-    "over seeds and test examples, is in the paper's range. A rank correlation (Spearman's, over a "
-    f"run's evaluations) counts from {TOGETHER:g} up. The paper draws these curves without "
-    "printing numbers."
+    "Means over seeds, ± their standard deviation. Rank correlations are Spearman's, over a run's "
+    "evaluations. The paper draws these curves without printing numbers."
 )
 _POPULATION_NOTE = (
     "The population trajectory is Algorithm 1 on the population loss, computed without sampling "

@@ -257,11 +257,9 @@ _NOTE = (
     "population gradient's flow (time over learning rate: the limit of small steps). k0 is the "
     "smallest k from which on every run reaches it; below k0 the flow comes to rest at a larger "
     f"error. The figure's exponents are slopes of log steps in log k, over k from {PAST_K0} k0 on "
-    f"(from k0 on where those are fewer than {LEAST_POINTS}). Claims are about the largest "
-    "exponent between neighbouring k: of minibatches, with Student's intervals over seeds, wider "
-    "by the effect of the steps between evaluations."
+    f"(from k0 on where those are fewer than {LEAST_POINTS}). The claims' intervals over seeds are "
+    "wider by the effect of the steps between evaluations."
 )
-_NAMES = {"sgd": "minibatches", "population": "population"}
 _COLUMNS = {
     "reached": "share that reaches the error",
     "steps_taken": "steps",
@@ -274,7 +272,7 @@ _COLUMNS = {
 
 def name_of(learner: str, noise_scale: float) -> str:
     """Returns the name of a series."""
-    return f"{_NAMES[learner]}, noise scale {noise_scale:g}"
+    return f"{'minibatches' if learner == 'sgd' else learner}, noise scale {noise_scale:g}"
 
 
 def fit_of(course: pd.DataFrame) -> PowerLaw | None:
