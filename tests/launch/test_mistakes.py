@@ -97,7 +97,6 @@ def test_a_file_that_gives_no_configuration_is_refused(sweep, tmp_path, body, va
         ("preflight", ["--efficiency=nan"], "--efficiency is nan"),
         ("preflight", ["--topology=cpu", "--json=.", QUICKSTART], "--json is '.'"),
         ("benchmark", ["--suite=kernels", "--only=lunch"], "--only is 'lunch'"),
-        ("synsets", ["--data_noun=LICENSE", "--output=."], "--output is '.'"),
         ("show", [QUICKSTART, "--flagfile=docs/quickstart.png"], "--flagfile is no text"),
         ("report", ["--workdir=LICENSE"], "config.json cannot be read: Not a directory"),
         ("cluster", [QUICKSTART, "--workdir=x", "--local=1", "--scheduler=tcp://a:1"], "not both"),
