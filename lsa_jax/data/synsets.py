@@ -1,7 +1,7 @@
 """WordNet's noun synsets by their ImageNet ids, such as all kinds of plants.
 
-A list that comes with the package has the ids of a synset and of all its hyponyms and instances,
-direct and indirect: "n" and the eight-digit offset in `data.noun` of WordNet 3.0.
+The lists are those of WordNet 3.0: a synset, its hyponyms and instances, direct and indirect, as
+`synset.closure(lambda s: s.hyponyms() + s.instance_hyponyms())` of nltk gives them.
 
 Source: Karp et al. (2021), appendix C, thesis appendix B.3: photographs of the Plants synset.
 """

@@ -32,7 +32,7 @@ from lsa_jax.data import images
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.preflight import programs
-from lsa_jax.preflight.dry_run import DryRun, Mapped, Matrix
+from lsa_jax.preflight.dry_run import DryRun, Mapped
 from lsa_jax.reporting.machine import count_cores
 from lsa_jax.sweep import locks
 from lsa_jax.training import checkpoints
@@ -347,7 +347,7 @@ def _work() -> list[tuple[Count, float]]:
         _trained(width)
         tiles()
     (epoch,) = (p for p, _ in recorder.found if isinstance(p, Mapped) and p.name == "train_epoch")
-    ((tile, calls),) = (pair for pair in recorder.found if isinstance(pair[0], Matrix))
+    ((tile, calls),) = (pair for pair in recorder.found if isinstance(pair[0], programs.Matrix))
     trained = len(_digits()[0].targets) * epoch.num_devices
     return [
         (

@@ -1,10 +1,10 @@
-"""The photographs of a synset are those in the folders of its ids."""
+"""Photographs of a WordNet synset."""
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from lsa_jax.data import images, synsets
+from lsa_jax.data import images
 from lsa_jax.errors import InputError
 
 
@@ -16,7 +16,3 @@ def test_photographs_of_a_synset_are_those_in_its_folders(tmp_path):
     np.testing.assert_allclose(wanted[:, 0, 0, 0], [0.2, 0.4], rtol=1e-6)
     with pytest.raises(InputError, match="no pictures of the 1 classes"):
         images.photographs(tmp_path, 4, {"n00000900"})
-
-
-def test_the_plants_are_4488_synsets_with_the_root():
-    assert len(synsets.shipped("plants")) == 4488 and "n00017222" in synsets.shipped("plants")
