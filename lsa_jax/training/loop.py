@@ -110,7 +110,6 @@ class _Job:
     """A recipe and the outlines of its sources; jobs of equal keys have equal programs."""
 
     key: tuple
-    layout: Layout
     recipe: Recipe = dataclasses.field(compare=False)
     sources: dict[str, Source] = dataclasses.field(compare=False)
 
@@ -118,7 +117,7 @@ class _Job:
 @kept_programs  # groups of a sweep often differ in their data and in values of replicas alone
 def _map_programs(job: _Job) -> tuple[Callable, Callable, dict[str, Callable]]:
     """Returns `make_init`, `make_epoch`, and `make_evaluate` by source, mapped by the layout."""
-    layout, recipe, train = job.layout, job.recipe, job.sources["train"]
+    recipe, layout, train = job.recipe, job.recipe.layout, job.sources["train"]
     evaluate = {n: layout.map(make_evaluate(recipe, s), 2) for n, s in job.sources.items()}
     epoch = layout.map(make_epoch(recipe, train), 3, donate=True)
     return layout.map(make_init(recipe, train), 2), epoch, evaluate
@@ -172,7 +171,8 @@ class _Run:
             fetched = [(name, id(one.fetch), one.num_examples) for name, one in outlines.items()]
             own = *metrics, *fetched, recipe.batch_size, recipe.frozen
             key = *map(id, (*functions, *metrics.values())), *own
-        return _map_programs(_Job((*key, recipe.eval_batch_size), recipe.layout, recipe, outlines))
+        key = *key, recipe.eval_batch_size, recipe.layout
+        return _map_programs(_Job(key, recipe, outlines))
 
     def _program_texts(self) -> dict[str, str]:
         """Returns the programs of one replica that decide the bits of a run, by name."""
