@@ -82,6 +82,7 @@ def run(named: str, path: Path) -> types.ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        del sys.modules[spec.name]
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise InputError(f"{named}, which fails: {reason}; accepted: a file that runs") from error
     return module
