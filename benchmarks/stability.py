@@ -52,7 +52,7 @@ def _contest(m: int, num_pairs: int, num_steps: int) -> Contest:
     ]
     order = draw_order(_SEED, m, batch_size, jnp.int32(0), num_steps)
     start = linear.init(start_key(_SEED), _PIXELS)
-    ours, traced = _together(config, start, pairs, pool, order)
+    ours = _together(config, start, pairs, pool, order)
     return Contest(
         "logistic regression on S and S'",
         f"m = {m}, {num_steps} updates",
@@ -60,22 +60,20 @@ def _contest(m: int, num_pairs: int, num_steps: int) -> Contest:
         ours,
         "pair after pair",
         {"a jitted step each": _one_by_one(config, start, pairs, pool, order)},
-        traced,
     )
 
 
 def _together(
     config: Any, start: Any, pairs: list[Pair], pool: ExamplePool, order: Array
-) -> tuple[Callable, Callable]:
-    """Returns the training of all pairs, and the same without moving results to the host."""
+) -> Callable:
+    """Returns the training of all pairs."""
     layout = ReplicaLayout(len(pairs))
     program = layout.map(functools.partial(linear.advance, config), 2)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)
     models = jax.tree.map(lambda a: jnp.stack([a] * len(pairs)), start)
     shared = layout.share((pool, order, jnp.int32(len(order))))
     spread = layout.spread((models, stacked))
-    on_devices = functools.partial(program, *spread, *shared)
-    return lambda: jnp.asarray(layout.gather(on_devices()).w), on_devices
+    return lambda: jnp.asarray(layout.gather(program(*spread, *shared)).w)
 
 
 def _one_by_one(

@@ -69,6 +69,25 @@ def digest(field: str, named: str) -> str:
     return hashlib.sha256(path_of(field, named).read_bytes()).hexdigest()[:16]
 
 
+def run(named: str, path: Path) -> types.ModuleType:
+    """Runs a Python file and returns its module.
+
+    Raises:
+        InputError: it fails; the line begins with `named`, such as "--config is 'mine.py'".
+    """
+    # A name that no library has; dataclasses look it up.
+    spec = importlib.util.spec_from_file_location(str(path), path)
+    assert spec is not None and spec.loader is not None, path
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[spec.name]
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"{named}, which fails: {reason}; accepted: a file that runs") from error
+    return module
+
+
 def load(field: str, named: str) -> Any:
     """Runs the file of FILE.py:NAME and returns the object of that name.
 
@@ -80,18 +99,9 @@ def load(field: str, named: str) -> Any:
         InputError: there is no such file or name, or the file fails.
     """
     path, name = path_of(field, named), named.rpartition(":")[2]
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))  # of modules next to it
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        text = " ".join(str(error).split())
-        reason = f"{type(error).__name__}: {text}"
-        raise InputError(
-            f"{field} is {named!r}, which fails: {reason}; accepted: a file that runs"
-        ) from error
+        module = run(f"{field} is {named!r}", path)
     finally:
         sys.path.pop(0)
     if not hasattr(module, name):

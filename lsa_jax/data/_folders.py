@@ -10,14 +10,13 @@ import io
 import mimetypes
 import os
 import re
-import stat
 import unicodedata
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from PIL import Image
 
@@ -36,8 +35,6 @@ _SYSTEM = frozenset(
 _NO_PICTURES = frozenset(
     ".db .ini .ipynb .lnk .log .mat .pkl .py .sh .toml .url .yaml .yml".split()
 )
-# Links may lead from any class to any other: below so many folders, each folder counts once.
-_CLASS_DEPTH = 4
 
 
 class FileTree(NamedTuple):
@@ -50,7 +47,6 @@ class FileTree(NamedTuple):
         read: `(name) -> contents`; may be called from several threads.
         folders: paths of its folders, likewise.
         numbers: device and number of each file on disk: equal for all links to one file.
-        system: number of system folders of each name, which are left out.
     """
 
     root: Path
@@ -58,12 +54,18 @@ class FileTree(NamedTuple):
     read: Callable[[str], bytes]
     folders: list[str]
     numbers: Mapping[str, tuple[int, int]]
-    system: Mapping[str, int]
 
     def pictures(self, folder: str = "") -> list[str]:
         """Returns the names of the pictures in and below a folder; "" is the root."""
         prefix, known = f"{folder}/" if folder else "", suffixes()
         return [n for n in self.names if n.startswith(prefix) and suffix(n) in known]
+
+    def once(self, names: list[str]) -> list[str]:
+        """Returns names without further links to the same file."""
+        first: dict[Any, str] = {}
+        for name in names:
+            first.setdefault(self.numbers.get(name, name), name)
+        return list(first.values())
 
     def path(self, name: str) -> Path:
         """Returns a file's path for messages."""
@@ -112,30 +114,6 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") or name.lower() in _SYSTEM
 
 
-def _is_shown(name: str) -> bool:
-    """Whether neither a file nor a folder that it is in is hidden or of a system."""
-    return not any(_is_hidden(part) for part in name.split("/"))
-
-
-def _number(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
-
-
-def _entries(folder: Path) -> Iterable[tuple[str, os.stat_result | None]]:
-    """Yields the names in a folder with their status; None for a broken link."""
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise InputError(
-            f"{folder} cannot be read: {error.strerror}; accepted: folders that can be read"
-        ) from None
-    for entry in entries:
-        try:
-            yield entry.name, entry.stat()
-        except OSError:
-            yield entry.name, None
-
-
 def folder_tree(root: Path) -> FileTree:
     """Returns the files below a folder; follows links, except to folders above.
 
@@ -146,30 +124,27 @@ def folder_tree(root: Path) -> FileTree:
     if not root.is_dir():
         near = did_you_mean(root.name, root.parent)
         raise MissingDataError(f"{root} is not a folder; {near or 'expected a folder of pictures'}")
-    names, folders, numbers, system = [], [], {}, Counter()
-    waiting = [("", frozenset({_number(root.stat())}))]
-    seen: set[tuple[str, tuple[int, int]]] = set()
-    while waiting:
-        folder, above = waiting.pop()
-        for own, status in _entries(root / folder):
-            name = f"{folder}/{own}" if folder else own
-            is_folder = status is not None and stat.S_ISDIR(status.st_mode)
-            if _is_hidden(own):
-                system.update([own] if is_folder and not own.startswith(".") else [])
-            elif is_folder:
-                number = _number(status)
-                place = ("/".join(name.split("/")[:_CLASS_DEPTH]), number)
-                if number not in above and place not in seen:
-                    seen.add(place)
-                    folders.append(name)
-                    waiting.append((name, above | {number}))
-            elif status is None or stat.S_ISREG(status.st_mode):
-                names.append(name)  # reading a broken link raises an error with its name
-                if status is not None and status.st_ino:
-                    numbers[name] = _number(status)
-    return FileTree(
-        root, sorted(names), lambda name: read_bytes(root / name), sorted(folders), numbers, system
-    )
+
+    def refuse(error: OSError) -> NoReturn:
+        raise InputError(
+            f"{error.filename} cannot be read: {error.strerror}; accepted: folders that can be read"
+        ) from None
+
+    names, folders, numbers = [], [], {}
+    for folder, inside, files in os.walk(root, onerror=refuse, followlinks=True):
+        place, below = Path(folder).resolve(), Path(folder).relative_to(root)
+        above = {place, *place.parents}
+        shown = [own for own in inside if not _is_hidden(own)]
+        inside[:] = [own for own in shown if Path(folder, own).resolve() not in above]
+        folders += [(below / own).as_posix() for own in inside]
+        for own in filter(lambda own: not _is_hidden(own), files):
+            name, path = (below / own).as_posix(), Path(folder, own)
+            if path.is_file():
+                status = path.stat()
+                numbers[name] = status.st_dev, status.st_ino or name
+            if path.is_file() or not path.exists():  # reading a broken link raises an error
+                names.append(name)
+    return FileTree(root, sorted(names), lambda n: read_bytes(root / n), sorted(folders), numbers)
 
 
 def zip_tree(contents: bytes, root: Path, top: str) -> FileTree:
@@ -194,8 +169,9 @@ def zip_tree(contents: bytes, root: Path, top: str) -> FileTree:
             ) from None
 
     inside = [n.removeprefix(f"{top}/") for n in archive.namelist() if n.startswith(f"{top}/")]
-    names = [name for name in inside if not name.endswith("/") and _is_shown(name)]
-    return FileTree(root, sorted(names), read, [], {}, {})
+    files = [name for name in inside if not name.endswith("/")]
+    names = [name for name in files if not any(map(_is_hidden, name.split("/")))]
+    return FileTree(root, sorted(names), read, [], {})
 
 
 # --- splits and classes -------------------------------------------------------------------------
@@ -242,12 +218,6 @@ def _below(name: str, base: str) -> list[str]:
     return name[len(base) + 1 if base else 0 :].split("/")
 
 
-def _second(name: str, base: str) -> str | None:
-    """Returns the second folder of a picture's path below a folder, if it is in two."""
-    parts = _below(name, base)
-    return parts[1] if len(parts) > 2 else None
-
-
 def _join(base: str, folder: str) -> str:
     return f"{base}/{folder}" if base else folder
 
@@ -256,7 +226,7 @@ def _descend(names: list[str], base: str, *, in_split: bool = False) -> str:
     """Returns the folder that divides the pictures, below folders with a single folder inside."""
     while True:
         tops = {_below(name, base)[0] for name in names}
-        if len(tops) != 1 or any(_second(name, base) is None for name in names):
+        if len(tops) != 1 or any(len(_below(name, base)) < 3 for name in names):
             return base
         (top,) = tops
         if split_of(top) and not in_split:
@@ -264,14 +234,22 @@ def _descend(names: list[str], base: str, *, in_split: bool = False) -> str:
         base = _join(base, top)
 
 
-def _classes(tree: FileTree, names: list[str], base: str, depth: int = 0) -> Classes:
-    """Returns pictures by the NFC name of their folder at a depth below a base."""
+def _classes(tree: FileTree, parts: Mapping[str, list[str]]) -> Classes:
+    """Returns pictures by the NFC name of their class, the first part of each.
+
+    Raises:
+        InputError: a picture is in no class, or in a folder below it that names a split.
+    """
     classes: Classes = {}
-    for name in names:
-        parts = _below(name, base)
-        if len(parts) < depth + 2:
+    for name, (*folders, _) in parts.items():
+        if not folders:
             raise InputError(f"{tree.path(name)} lies in no class; expected one folder a class")
-        classes.setdefault(unicodedata.normalize("NFC", parts[depth]), []).append(name)
+        if split := next(filter(split_of, folders[1:]), None):
+            raise InputError(
+                f"{tree.path(name)} is below a class and in a folder {split}, which names a split; "
+                f"{_ACCEPTED}"
+            )
+        classes.setdefault(unicodedata.normalize("NFC", folders[0]), []).append(name)
     return dict(sorted(classes.items()))
 
 
@@ -296,93 +274,44 @@ def _empty(tree: FileTree, base: str) -> list[str]:
     return [f"folders without pictures: {', '.join(empty)}"] if empty else []
 
 
-def _refuse_deeper(tree: FileTree, classes: Classes, base: str, known: int) -> None:
-    """Refuses a train or test folder nested below the folders of the classes."""
-    for names in classes.values():
-        for name in names:
-            for part in _below(name, base)[known:-1]:
-                if split_of(part):
-                    raise InputError(
-                        f"{tree.path(name)} is below a class and in a folder {part}, which names "
-                        f"a split; {_ACCEPTED}"
-                    )
+def _chosen(tree: FileTree, base: str, folders: list[str]) -> tuple[tuple[str, str], list[str]]:
+    """Returns the training and the test folder, and remarks; `folders` has one for each picture.
 
+    Without a test folder the validation folder takes its place.
 
-def _chosen(tree: FileTree, found: Mapping[str, list[str]], where: str) -> tuple[str, str]:
-    """Returns the training folder and the test folder; without a test folder the validation one."""
+    Raises:
+        InputError: one of the two is missing, or there are two of it.
+    """
+    counts, found = Counter(folders), {}
+    for folder in counts:
+        found.setdefault(split_of(folder), []).append(folder)
     test = "test" if "test" in found else "validation"
     for split in ("train", test):
         if len(found.get(split, [])) > 1:
             raise InputError(
-                f"{tree.path(where)} has the folders {' and '.join(found[split])}, both for "
+                f"{tree.path(base)} has the folders {' and '.join(found[split])}, both for "
                 f"{split}; accepted: one"
             )
     if "train" not in found or test not in found:
-        (folder, *_) = next(iter(found.values()))
+        folder = next(held[0] for split, held in found.items() if split)
         raise InputError(
-            f"{tree.path(where)} has a folder {folder}; expected both train and test, or another "
+            f"{tree.path(base)} has a folder {folder}; expected both train and test, or another "
             f"name where {folder} is a class"
         )
-    return found["train"][0], found[test][0]
+    chosen = found["train"][0], found[test][0]
+    remarks = []
+    if test == "validation":
+        remarks.append(f"{chosen[1]} is the test set, as there is no other")
+    if left := {f"in {folder}": counts[folder] for folder in counts.keys() - {*chosen}}:
+        remarks.append(f"pictures of neither training nor test: {counted(left)}")
+    return chosen, remarks
 
 
-def _by_split(tree: FileTree, base: str, names: list[str], found: dict[str, list[str]]) -> Layout:
-    """Returns the classes of a folder with train/CLASS/* and test/CLASS/*."""
-    parts = _chosen(tree, found, base)
-    remarks, sides = [], []
-    for folder in parts:
-        inside = [name for name in names if _below(name, base)[0] == folder]
-        top = _descend(inside, _join(base, folder), in_split=True)
-        sides.append(_classes(tree, inside, top))
-        _refuse_deeper(tree, sides[-1], top, 1)
-        remarks += _empty(tree, top)
-    if "test" not in found:
-        remarks.append(f"{parts[1]} is the test set, as there is no other")
-    tops = [_below(name, base) for name in names]
-    others = Counter(top[0] if len(top) > 1 else "no folder" for top in tops)
-    return Layout(*sides, remarks + _left_out(others, parts))
-
-
-def _left_out(counts: Mapping[str, int], used: tuple[str, ...]) -> list[str]:
-    """Returns a remark on the pictures of folders that are not used."""
-    left = {f"in {folder}": count for folder, count in counts.items() if folder not in used}
-    return [f"pictures of neither training nor test: {counted(left)}"] if left else []
-
-
-def _by_class(tree: FileTree, base: str, names: list[str]) -> Layout:
-    """Returns the classes of a folder with CLASS/train/* and CLASS/test/*."""
-    everything = _classes(tree, names, base)
-    train: Classes = {}
-    test: Classes = {}
-    remarks = _empty(tree, base)
-    for class_name, pictures in everything.items():
-        inside: dict[str, list[str]] = {}
-        found: dict[str, list[str]] = {}
-        for name in pictures:
-            folder = _second(name, base) or ""
-            split = split_of(folder)
-            if split is None or len(_below(name, base)) > 3:
-                raise InputError(
-                    f"{tree.path(name)} is not directly in the train/ or test/ of a class, unlike "
-                    f"others below {tree.path(base)}; {_ACCEPTED}"
-                )
-            if folder not in inside:
-                found.setdefault(split, []).append(folder)
-            inside.setdefault(folder, []).append(name)
-        chosen = _chosen(tree, found, _join(base, class_name))
-        train[class_name], test[class_name] = (inside[folder] for folder in chosen)
-        if "test" not in found:
-            remarks.append(f"{class_name}/{chosen[1]} is tested on, as there is no other test set")
-        counts = {f"{class_name}/{folder}": len(held) for folder, held in inside.items()}
-        remarks += _left_out(counts, tuple(f"{class_name}/{folder}" for folder in chosen))
-    return Layout(train, test, remarks)
-
-
-def _refuse_unknown_splits(tree: FileTree, base: str, names: list[str]) -> None:
+def _refuse_unknown_splits(tree: FileTree, base: str, parts: Mapping[str, list[str]]) -> None:
     """Raises where all folders hold the same folders: they may be splits of another name."""
     inner: dict[str, set[str | None]] = {}
-    for name in names:
-        inner.setdefault(_below(name, base)[0], set()).add(_second(name, base))
+    for own in parts.values():
+        inner.setdefault(own[0], set()).add(own[1] if len(own) > 2 else None)
     first, *others = list(inner.values()) or [set()]
     if others and len(first) > 1 and None not in first and all(held == first for held in others):
         raise InputError(
@@ -392,43 +321,76 @@ def _refuse_unknown_splits(tree: FileTree, base: str, names: list[str]) -> None:
 
 
 def layout(tree: FileTree) -> Layout:
-    """Returns the classes of a folder of pictures, split by split.
+    """Returns the classes of a folder of pictures, split by split, each picture once.
 
     Raises:
-        InputError: fewer than two classes, a picture outside all classes, a class without a
-            readable picture, or an unknown division that may be into splits.
+        InputError: fewer than two classes, other classes in one of the splits, a picture outside
+            all classes or in two of them, a class without a readable picture, or an unknown
+            division that may be into splits.
     """
     names = tree.pictures()
     base = _descend(names, "")
-    tops = list(dict.fromkeys(_below(name, base)[0] for name in names if _below(name, base)[1:]))
-    found: dict[str, list[str]] = {}
-    for top in tops:
-        if split := split_of(top):
-            found.setdefault(split, []).append(top)
-    if found:
-        result = _by_split(tree, base, names, found)
-    elif any(split_of(_second(name, base) or "") for name in names):
-        result = _by_class(tree, base, names)
+    parts = {name: _below(name, base) for name in names}
+    deep = ((at, own[at]) for at in (0, 1) for own in parts.values() if len(own) > at + 1)
+    level = next((at for at, folder in deep if split_of(folder)), None)
+    if level is None:
+        _refuse_unknown_splits(tree, base, parts)
+        sides, remarks = [_classes(tree, parts)], _empty(tree, base) if names else []
     else:
-        classes = _classes(tree, names, base)
-        _refuse_unknown_splits(tree, base, names)
-        _refuse_deeper(tree, classes, base, 1)
-        result = Layout(classes, None, _empty(tree, base) if names else [])
-    for classes in (result.train, result.test):
-        if classes is not None and len(classes) < 2:
+        folders = {n: own[level] if own[level + 1 :] else "no folder" for n, own in parts.items()}
+        chosen, remarks = _chosen(tree, base, list(folders.values()))
+        sides = []
+        for folder in chosen:
+            inside, top = [name for name in names if folders[name] == folder], base
+            if level == 0:
+                top = _descend(inside, _join(base, folder), in_split=True)
+                remarks += _empty(tree, top)
+            below = {name: _below(name, top) for name in inside}
+            if level == 1:
+                below = {name: [own[0], *own[2:]] for name, own in below.items()}
+            sides.append(_classes(tree, below))
+        remarks += _empty(tree, base) if level == 1 else []
+    _check_classes(tree, base, sides)
+    if links := _remove_links(tree, sides):
+        remarks.append(f"{links} further links to the same pictures left out")
+    return Layout(sides[0], sides[1] if sides[1:] else None, remarks)
+
+
+def _check_classes(tree: FileTree, base: str, sides: list[Classes]) -> None:
+    """Raises unless the splits have the same classes, two or more."""
+    for classes in sides:
+        if len(classes) < 2:
             skipped = f" (left out: {counted(tree.unreadable())})" if tree.unreadable() else ""
             raise InputError(
                 f"{tree.path(base)} has class folders with pictures: "
                 f"{', '.join(classes) or 'none'}; expected two or more{skipped}"
             )
-    _same_classes(tree, result)
-    return result
-
-
-def _same_classes(tree: FileTree, found: Layout) -> None:
-    """Raises unless the training and the test pictures are of the same classes."""
-    if found.test is not None and (differing := sorted(found.train.keys() ^ found.test.keys())):
+    if differing := sorted(sides[0].keys() ^ sides[-1].keys()):
         raise InputError(
             f"{tree.root} has class {differing[0]} in only one of train and test; "
             "expected the same classes in both"
         )
+
+
+def _remove_links(tree: FileTree, sides: list[Classes]) -> int:
+    """Removes further links to the same picture of a class; returns their number.
+
+    Raises:
+        InputError: links in two classes or splits lead to one file.
+    """
+    owners: dict[Any, tuple[tuple[int, str], str]] = {}
+    links = 0
+    for side, classes in enumerate(sides):
+        for class_name, names in classes.items():
+            classes[class_name] = tree.once(names)
+            links += len(names) - len(classes[class_name])
+            for name in classes[class_name]:
+                own = (side, class_name), name
+                place, first = owners.setdefault(tree.numbers.get(name, name), own)
+                if place != own[0]:
+                    kinds = "splits" if place[1] == class_name else "classes"
+                    raise InputError(
+                        f"{tree.path(first)} and {tree.path(name)} are one file in two {kinds}; "
+                        "accepted: each picture in one"
+                    )
+    return links

@@ -48,19 +48,9 @@ def warn(directory: Path, remarks: list[str]) -> None:
 
 
 def left_out(tree: FileTree) -> list[str]:
-    """Returns remarks on the files and folders of a tree that are not read as pictures."""
-    remarks = []
-    if unreadable := tree.unreadable():
-        remarks.append(f"files left out that Pillow cannot read: {counted(unreadable)}")
-    if tree.system:
-        remarks.append(f"folders of systems left out: {counted(tree.system)}")
-    return remarks
-
-
-def once(tree: FileTree, names: list[str]) -> list[str]:
-    """Returns names of pictures without further links to the same file."""
-    first = {tree.numbers.get(name, name): name for name in reversed(names)}
-    return [name for name in names if first[tree.numbers.get(name, name)] == name]
+    """Returns a remark on the files of a tree that may be pictures and cannot be read."""
+    unreadable = counted(tree.unreadable())
+    return [f"files left out that Pillow cannot read: {unreadable}"] if unreadable else []
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -188,7 +178,7 @@ def photographs(
             f"folders such as {min(synset)}"
         )
     warn(directory, left_out(tree))
-    return decode(tree, once(tree, names), functools.partial(_photograph, size=size, fit=fit))
+    return decode(tree, tree.once(names), functools.partial(_photograph, size=size, fit=fit))
 
 
 # --- data sets ----------------------------------------------------------------------------------
@@ -269,31 +259,6 @@ def read_tiny_imagenet(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     return ImageSet(*splits, tuple(classes)), [file]
 
 
-def _each_once(tree: FileTree, classes: Classes, part: str, owners: dict) -> tuple[Classes, int]:
-    """Returns the pictures of a split, each once, and the number of further links to them.
-
-    `owners` is filled with the split, the class and the name of every file.
-
-    Raises:
-        InputError: links in two classes or splits lead to one file.
-    """
-    kept: Classes = {}
-    links = 0
-    for class_name, names in classes.items():
-        kept[class_name] = once(tree, names)
-        links += len(names) - len(kept[class_name])
-        for name in kept[class_name]:
-            place = (part, class_name)
-            owner, first = owners.setdefault(tree.numbers.get(name, name), (place, name))
-            if owner != place:
-                kinds = "splits" if owner[1] == class_name else "classes"
-                raise InputError(
-                    f"{tree.path(first)} and {tree.path(name)} are one file in two {kinds}; "
-                    "accepted: each picture in one"
-                )
-    return kept, links
-
-
 def _copies(train: Dataset, test: Dataset) -> list[str]:
     """Returns a remark on test pictures with the same pixels as a training picture."""
     digests = {hashlib.sha1(row.tobytes()).digest() for row in train.inputs}
@@ -341,23 +306,17 @@ def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> 
     """
     tree = folder_tree(directory)
     found = layout(tree)
-    owners: dict = {}
-    train, links = _each_once(tree, found.train, "train", owners)
-    test, further = _each_once(tree, found.test or {}, "test", owners)
-    names = _names(train) + _names(test)
+    names = _names(found.train) + _names(found.test or {})
     # Together, so that both splits have the same size and channels.
     inputs = decode(tree, names) if size is None else decode_squares(tree, names, size, fit)
-    labels, count = _labels(train), len(_names(train))
+    labels, count = _labels(found.train), len(_names(found.train))
     if found.test is None:
-        splits, untested = _split(directory, tuple(train), inputs, labels)
+        splits, untested = _split(directory, tuple(found.train), inputs, labels)
     else:
-        splits = Dataset(inputs[:count], labels), Dataset(inputs[count:], _labels(test))
+        splits = Dataset(inputs[:count], labels), Dataset(inputs[count:], _labels(found.test))
         untested = []
-    remarks = [*left_out(tree), *found.remarks, *untested, *_copies(*splits)]
-    if links + further:
-        remarks.append(f"{links + further} further links to the same pictures left out")
-    warn(directory, remarks)
-    return ImageSet(*splits, tuple(train))
+    warn(directory, [*left_out(tree), *found.remarks, *untested, *_copies(*splits)])
+    return ImageSet(*splits, tuple(found.train))
 
 
 def holds_classes(directory: Path) -> bool:

@@ -8,7 +8,6 @@ found.table; found.figure(); found.claims; found.to_html("answer.html")
 import base64
 import datetime
 import functools
-import html
 import io
 import textwrap
 from collections.abc import Callable
@@ -39,7 +38,7 @@ from lsa_jax.reporting.grades import Answer
 from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.progress import Progress
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.write import claims_table, mean_and_spread
+from lsa_jax.reporting.write import claims_table, environment, mean_and_spread
 
 __all__ = ["Diagnosis", "Sizes", "diagnose"]
 
@@ -145,28 +144,23 @@ class Diagnosis(NamedTuple):
         figure, picture = self.figure(), io.BytesIO()
         figure.savefig(picture, format="png", dpi=140)
         plt.close(figure)
-        encoded = base64.b64encode(picture.getvalue()).decode()
         rows = self.rows.drop(columns="id").replace({"learner": _LABELS})
         parts = [self.table, self.claims, rows]
         if len(self.course):
             along = self.course.pivot(index="epoch", columns="seed", values="linearization_error")
             along = along.round(3).add_prefix("c of seed ").rename_axis(columns=None)
             parts.insert(2, along.reset_index())
-        shown = "".join(part.to_html(index=False, border=0, na_rep="") for part in parts)
-        made = f"{datetime.date.today()}, lsa_jax {lsa_jax.__version__}, jax {jax.__version__}"
-        page = (
-            "<!doctype html><meta charset='utf-8'>"
-            "<meta name='viewport' content='width=device-width'>"
-            f"<title>{html.escape(self.word)}: {html.escape(self.task)}</title>"
-            "<style>body{font:16px/1.5 sans-serif;"
-            "margin:2em auto;max-width:60em;padding:0 1em}table{border-collapse:collapse;"
-            "display:block;overflow-x:auto}td,th{padding:.2em .7em;text-align:left}"
-            "img{max-width:100%}pre{white-space:pre-wrap}</style>"
-            f"<h1>{html.escape(self.word)}</h1><p>{html.escape(self.task)}</p>"
-            f"<pre>{html.escape(str(self))}</pre>"
-            f"<img alt='grades with their intervals' src='data:image/png;base64,{encoded}'>"
-            f"<p>{html.escape(self._caption)}</p>{shown}<p>{html.escape(str(self.sizes))}</p>"
-            f"<pre>{html.escape(command)}</pre><p>{made}</p>"
+        template = environment().get_template("diagnosis.html")
+        page = template.render(
+            answer=self.answer,
+            task=self.task,
+            picture=base64.b64encode(picture.getvalue()).decode(),
+            caption=self._caption,
+            tables=[part.to_html(index=False, border=0, na_rep="") for part in parts],
+            sizes=self.sizes,
+            command=command,
+            date=datetime.date.today(),
+            versions={"lsa_jax": lsa_jax.__version__, "jax": jax.__version__},
         )
         files.write_text(Path(path), page)
 

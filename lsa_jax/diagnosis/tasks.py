@@ -181,16 +181,18 @@ def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
     Each of the folds is tested once; 1 tests on a quarter, or on the task's own test set.
 
     Raises:
-        InputError: more folds than examples.
+        InputError: too few examples.
     """
     if task.test is not None:
         yield Split(task.train, task.test, np.arange(len(task.train.targets)))
         return
     order = _by_class(key, task)
     count = len(order)
-    if folds > count:
-        raise InputError(f"folds is {folds}; accepted: at most the number of examples, {count}")
     parts = folds if folds > 1 else round(1 / _TEST_SHARE)
+    if parts > count:
+        raise InputError(
+            f"folds is {folds} for {count} examples; accepted: {parts} examples or more"
+        )
     for part in range(folds):
         held = np.sort(order[part : count - count % parts : parts])  # all parts of one size
         rest = np.setdiff1d(np.arange(count), held)

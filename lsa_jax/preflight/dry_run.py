@@ -5,8 +5,6 @@ zeros of the right shape, kernels' matrices and their solutions are zeros, nothi
 """
 
 import contextlib
-import functools
-import inspect
 import math
 import re
 import tempfile
@@ -71,31 +69,12 @@ def _shapes(forms: Any) -> Any:
 
 
 def _name(function: Callable) -> str:
-    """Returns a function's own name, without those of the functions it is made in."""
+    """Returns a function's own name; of one called "kernel", that of the function that makes it."""
     while (inner := getattr(function, "func", getattr(function, "__wrapped__", None))) is not None:
         function = inner  # of a partial or a wrapper
-    return getattr(function, "__qualname__", type(function).__qualname__).rpartition(".")[2]
-
-
-def _identity(kernel: Callable) -> tuple[str, Any]:
-    """Returns a kernel's name, and a key that two kernels share if their tiles are one program.
-
-    The key is its function, shapes of its arrays (parameters), settings, and of a network at
-    infinite width its layers.
-    """
-    inner, settings = unwrapped(kernel)
-    function = inspect.unwrap(inner)
-    while isinstance(function, functools.partial):
-        function = inspect.unwrap(function.func)
-    cells = getattr(function, "__closure__", None) or ()
-    held = [leaf for leaf in jax.tree.leaves([c.cell_contents for c in cells]) if _is_array(leaf)]
-    own = {name: getattr(inner, name, None) for name in ("steps", "transform")}
-    layers = re.sub("0x[0-9a-f]+", "", repr(own["steps"]))  # without places in memory
     outer = getattr(function, "__qualname__", type(function).__qualname__).split(".<locals>.")
     *makers, name = (part.rpartition(".")[2] for part in outer)
-    if name == "kernel" and makers:  # as the function that makes it is called
-        name = makers[-1].strip("_")
-    return name, (outer, _shapes(held), repr(settings), layers, own["transform"] is None)
+    return makers[-1].strip("_") if name == "kernel" and makers else name
 
 
 def _counted_sides(
@@ -111,15 +90,11 @@ def _counted_sides(
     return min(_FEW, tile_shape[0]), min(_FEW, tile_shape[1])
 
 
-def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
-
-
 class DryRun:
     """Notes programs instead of running them; see `backend.noted_by`.
 
-    Programs of equal names and shapes are one; so are tiles of kernels with equal layers or
-    shapes of parameters. `without_data` has zeros of the published shapes stand in for data.
+    Programs of equal names and shapes are one; so are tiles of kernels whose blocks are traced to
+    equal texts. `without_data` has zeros of the published shapes stand in for data.
     """
 
     def __init__(self, *, without_data: bool) -> None:
@@ -180,11 +155,14 @@ class DryRun:
         """Notes the tiles of a kernel's matrix; returns one of zeros that takes no memory."""
         columns = x1 if x2 is None else x2
         shape = len(x1), len(columns)
-        name, identity = _identity(kernel)
-        known = repr((identity, x1.shape[1:], str(x1.dtype), shape, memory_limit, str(dtype)))
+        example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
+        stages = stages_of(kernel, example)
+        prepare, between, given = stages
+        one = backend.hollow(example, (1,))
+        text = str(jax.make_jaxpr(lambda x: between(*given, *[prepare(*given, x)] * 2))(one))
+        text = re.sub("0x[0-9a-f]+", "", text)  # without places in memory
+        known = (text, shape, memory_limit, str(dtype))
         if known not in self._programs:
-            example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
-            stages = stages_of(kernel, example)
             free = backend.memory()
             limit = memory_limit or (_CPU_LIMIT if free is None else _SHARE_OF_MEMORY * free)
             count = backend.device_count()
@@ -194,8 +172,8 @@ class DryRun:
                 jax.ShapeDtypeStruct((side, *example.shape), x1.dtype)
                 for side in _counted_sides(kernel, example, tile.shape)
             )
-            program = Matrix(f"{name} {shape[0]} x {shape[1]}", stages, blocks, tile)
-            self._programs[known] = program
+            name = f"{_name(kernel)} {shape[0]} x {shape[1]}"
+            self._programs[known] = Matrix(name, stages, blocks, tile)
         program = self._programs[known]
         rows, cols = map(math.ceil, np.divide(shape, program.tile.shape))
         self.note(known, program, rows * (rows + 1) // 2 if x2 is None else rows * cols)

@@ -2,7 +2,6 @@
 
 import difflib
 import glob
-import importlib.util
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import ml_collections
 
+from lsa_jax import user_files
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import papers
 from lsa_jax.sweep.fields import load_settings
@@ -92,14 +92,9 @@ def load(path: Path) -> ModuleType:
         raise InputError(f"--config is '{path}', a folder; accepted: a Python file, as in configs/")
     if not path.is_file():
         raise InputError(f"--config is '{path}', which does not exist; {_suggestion(path)}")
-    spec = importlib.util.spec_from_file_location("lsa_jax_config", path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise InputError(f"--config is '{path}'; accepted: a Python file, such as {path.stem}.py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise InputError(f"--config: {path} fails with {type(error).__name__}: {error}") from None
+    module = user_files.run(f"--config is '{path}'", path)
     if not callable(getattr(module, "get_config", None)):
         raise InputError(f"--config: {path} has no get_config()")
     return module

@@ -48,15 +48,13 @@ def _saved(directory: Path) -> dict[Path, int | None]:
 def save(directory: Path, step: int, tree: Tree) -> None:
     """Saves a tree of arrays as the state after `step`, then removes the steps that it replaces.
 
-    Nothing is saved in a dry run. Leaves are saved as a list, so any nesting of named tuples
-    is restored.
+    Leaves are saved as a list, so any nesting of named tuples is restored.
 
     Raises:
         StorageError: the disk cannot hold it; earlier checkpoints stay.
     """
-    if backend.dry_run() is None:
-        leaves = jax.tree.leaves(tree)
-        processes.everyone().on_first(lambda: _save(directory, step, leaves))
+    leaves = jax.tree.leaves(tree)
+    processes.everyone().on_first(lambda: _save(directory, step, leaves))
 
 
 def _save(directory: Path, step: int, leaves: list[Any]) -> None:

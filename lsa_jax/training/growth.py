@@ -19,7 +19,8 @@ from jaxtyping import Array, Float, Int
 from lsa_jax import backend
 from lsa_jax.arrays import real_array, real_numbers
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.training.steps import EVERYWHERE, NetworkState, Part, Placement, Problem, train_parts
+from lsa_jax.parallel import Layout
+from lsa_jax.training.steps import NetworkState, Problem, Trained, layouts_of, train_parts
 
 Tree = TypeVar("Tree")
 
@@ -201,7 +202,7 @@ def grow_and_select(
     steps: int,
     first_step: int = 0,
     window: int = 1,
-    placement: Placement = EVERYWHERE,
+    layouts: Sequence[Layout] | None = None,
     checkpoint_every: int | None = None,
     directory: Path | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
@@ -216,7 +217,8 @@ def grow_and_select(
         steps: k; 0 chooses the operator that raises the loss least.
         first_step: number of the first step in the order of batches.
         window: number of last steps after which the loss is measured; their mean decides.
-        placement: number of operators trained side by side, and on which devices.
+        layouts: of the operators, part by part, as `layouts_of` returns them; None trains all at
+            once.
         checkpoint_every: steps between checkpoints; None saves only at the end.
         directory: for checkpoints; None saves nothing.
         progress: called with the fraction done.
@@ -234,8 +236,7 @@ def grow_and_select(
     parts = train_parts(
         problem,
         lambda start, stop: grow_all(state, fresh, problem.optimizer, operators[start:stop]),
-        len(operators),
-        placement,
+        layouts or layouts_of(len(operators)),
         start=first_step,
         stop=end,
         measured=np.arange(max(first_step, end - window + 1), end + 1),
@@ -247,19 +248,19 @@ def grow_and_select(
 
 
 def _lowest(
-    parts: Iterator[Part], operators: Sequence[Operator], steps: int, window: int
+    parts: Iterator[tuple[int, Trained]], operators: Sequence[Operator], steps: int, window: int
 ) -> Selection:
     """Chooses among all parts; memory holds one part at a time."""
     lowest, chosen, losses = np.inf, None, []
-    for part in parts:
-        scores = part.trained.losses[-window:].mean(axis=0)
+    for start, trained in parts:
+        scores = trained.losses[-window:].mean(axis=0)
         scores = np.where(np.isfinite(scores), scores, np.inf)
         best = int(np.argmin(scores))
         if scores[best] < lowest:
             lowest = scores[best]
-            winner = jax.tree.map(lambda a, best=best: a[best], part.trained.states)
-            chosen = operators[part.start + best], winner
-        losses.append(part.trained.losses)
+            winner = jax.tree.map(lambda a, best=best: a[best], trained.states)
+            chosen = operators[start + best], winner
+        losses.append(trained.losses)
     if chosen is None:
         raise NumericalError(
             f"no operator has a finite loss after {steps} steps; lower the learning rate"

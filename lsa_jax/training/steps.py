@@ -4,7 +4,7 @@ For networks that begin anywhere, such as grown ones; `training.train` begins at
 counts epochs. Each segment between two checkpoints is one compiled scan.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -284,77 +284,57 @@ def train_steps(
     return Trained(layout.gather(now.state), losses, course, cost)
 
 
-class Placement(NamedTuple):
-    """Number of networks trained at once, and their placement on the devices.
+def layouts_of(
+    count: int, at_once: int | None = None, batch_size: int | None = None
+) -> list[Layout]:
+    """Returns the layouts of so many networks, part by part.
 
-    Attributes:
+    Args:
+        count: networks.
         at_once: networks side by side; the others wait for them. None means all.
         batch_size: if given, networks are trained one after the other, and each batch of this size
             is split over the devices.
     """
-
-    at_once: int | None = None
-    batch_size: int | None = None
-
-    def parts(self, count: int) -> list[tuple[int, int, Layout]]:
-        """Returns first network, number after the last, and layout, part by part."""
-        parts = _spans(0, count, 1 if self.batch_size else min(self.at_once or count, count))
-        return [(*part, layout_of(part[1] - part[0], self.batch_size)) for part in parts]
-
-
-EVERYWHERE = Placement()
-
-
-class Part(NamedTuple):
-    """Networks that were trained at once.
-
-    Attributes:
-        start: number of the first.
-        stop: number after the last.
-        trained: the networks and their measures, [networks, ...].
-    """
-
-    start: int
-    stop: int
-    trained: Trained
+    spans = _spans(0, count, 1 if batch_size else min(at_once or count, count))
+    return [layout_of(stop - start, batch_size) for start, stop in spans]
 
 
 def train_parts(
     problem: Problem,
     begin: Callable[[int, int], NetworkState],
-    count: int,
-    placement: Placement,
+    layouts: Sequence[Layout],
     *,
     directory: Path | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
     **steps: Any,
-) -> Iterator[Part]:
+) -> Iterator[tuple[int, Trained]]:
     """Trains many networks part by part, each part resumable by itself.
 
     Args:
         problem: the loss, the optimiser and the data.
         begin: `(start, stop) -> states` of those networks, called when their turn comes, so that
             memory holds a single part.
-        count: networks; `placement` has how many are trained at once.
-        placement: number of networks at once, and their devices.
+        layouts: of the parts, as `layouts_of` returns them.
         directory: of the parts' checkpoints; None saves nothing.
         progress: called with the fraction done.
         steps: other arguments of `train_steps`.
+
+    Yields:
+        The number of a part's first network, and the part.
     """
-    parts = placement.parts(count)
-    lengths = [stop - start for start, stop, _ in parts]
-    for place in backend.each(range(len(parts)), lengths):
-        start, stop, layout = parts[place]
-        share = (stop - start) / count
+    counts = [layout.num_replicas for layout in layouts]
+    *starts, total = np.cumsum([0, *counts]).tolist()
+    for place in backend.each(range(len(layouts)), counts):
+        start, count = starts[place], counts[place]
         trained = train_steps(
             problem,
-            begin(start, stop),
-            layout,
+            begin(start, start + count),
+            layouts[place],
             directory=directory and directory / f"part_{start:03d}",
-            progress=lambda fraction: progress(start / count + share * fraction),  # noqa: B023
+            progress=lambda fraction: progress((start + count * fraction) / total),  # noqa: B023
             **steps,
         )
-        alike = [part for part in parts if part[1] - part[0] == stop - start]
-        for first, last, _ in [parts[place]] if backend.dry_run() is None else alike:
-            yield Part(first, last, trained)
+        alike = [first for first, own in zip(starts, counts, strict=True) if own == count]
+        for first in [start] if backend.dry_run() is None else alike:
+            yield first, trained
         del trained  # the next part needs the memory

@@ -12,9 +12,20 @@ from PIL import Image
 from lsa_jax.diagnosis import command
 
 MODEL = """
+from __future__ import annotations
+
 from flax import linen as nn
 
-make = nn.Sequential([lambda x: x.reshape(len(x), -1), nn.Dense(4), nn.relu, nn.Dense(2)])
+
+class Net(nn.Module):  # a dataclass, whose annotations are texts here
+    width: int = 4
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(2)(nn.relu(nn.Dense(self.width)(x.reshape(len(x), -1))))
+
+
+make = Net()
 broken = 3
 """
 

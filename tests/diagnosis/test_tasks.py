@@ -110,9 +110,11 @@ def test_classes_that_may_lack_examples_are_named():
     assert "15 more" in many
 
 
-def test_more_folds_than_examples_cost_one_line():
-    with pytest.raises(InputError, match="^folds is 9; accepted"):
-        list(splits(jax.random.key(0), make_task(X, LABELS), 9))
+@pytest.mark.parametrize(("folds", "count"), [(9, 8), (1, 3)])
+def test_splits_without_a_test_example_cost_one_line(folds, count):
+    task = make_task(X[:count], np.arange(count) ** 1.5)
+    with pytest.raises(InputError, match=f"^folds is {folds} for {count} examples; accepted"):
+        list(splits(jax.random.key(0), task, folds))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from lsa_jax.models import (
     Residual,
     cnn,
     from_flax_linen,
-    mlp,
     network,
     scaled,
 )
@@ -118,7 +117,6 @@ def test_parameters_of_other_layers_or_inputs_are_refused_in_a_line(key):
 X = jnp.ones((2, 3))
 MISTAKES = {
     "width_factor": lambda: cnn(0),
-    "activation": lambda: mlp(activation="step"),
     "parameterization": lambda: cnn(parameterization="mean"),
     "base has": lambda: network([Dense(2), Dense(1)], parameterization="mup", base=[Dense(1)]).init(
         jax.random.key(0), (3,)
@@ -126,13 +124,10 @@ MISTAKES = {
     "output_scale": lambda: scaled(network([Dense(1)]), 0.0),
     "Dense.w_std": lambda: Dense(1, w_std=-1.0),
     "Conv.padding": lambda: Conv(3, padding="same"),
-    "Conv.window": lambda: Conv(3, 3),
     "Concat.paths give": lambda: init([Concat(((GlobalAvgPool(),), ())), Flatten()], 4, 4, 2),
-    "input_shape": lambda: network([Dense(1)]).init(jax.random.key(0), 4),
     "images are 2 x 3 where Conv has windows of 3 x 3": lambda: init(
         [Conv(1, padding="VALID")], 2, 3, 1
     ),
-    "images are 1 x 1 where": lambda: cnn().kernel(jnp.ones((2, 4, 4, 1))),
     "GlobalAvgPool meets": lambda: init([GlobalAvgPool()], 5),
     "Residual.branch": lambda: gram([Residual((Relu(),)), Flatten(), Dense(1)], 4, 4, 1),
     "mup": lambda: network([Dense(1)], parameterization="mup", base=[Dense(1)]).ntk(X),

@@ -16,7 +16,7 @@ from lsa_jax.training.growth import (
     search_space,
     stack_last,
 )
-from lsa_jax.training.steps import NetworkState, Placement, Problem
+from lsa_jax.training.steps import NetworkState, Problem, layouts_of
 
 R = NEW
 
@@ -158,7 +158,7 @@ def test_the_mean_of_the_last_losses_decides_and_batches_go_on_from_the_first_st
         steps=5,
         first_step=3,
         window=2,
-        placement=Placement(at_once),
+        layouts=layouts_of(3, at_once),
         checkpoint_every=3,
         progress=reported.append,
     )

@@ -141,8 +141,7 @@ def _run_operators(
     parts = train_parts(
         task.problem,
         lambda start, stop: grow_all(base.states, fresh, optimizer, operators[start:stop]),
-        len(operators),
-        task.placement,
+        task.layouts(len(operators)),
         start=config.base_steps,
         stop=config.base_steps + config.grow_steps,
         measured=config.base_steps + steps,
@@ -153,19 +152,19 @@ def _run_operators(
     )
     complete = downstream.make_completer(task.model, config.downstream.answer_tokens)
     outcomes = []
-    for part in parts:
-        losses, course = part.trained.losses, part.trained.course
-        for place in range(part.stop - part.start):
+    for _, trained in parts:
+        losses, course = trained.losses, trained.course
+        for place in range(losses.shape[1]):
             outcome = _outcome(config, float(base.losses[-1]), steps, losses[:, place])
             rows = course.rows_of(place) if course else []
-            outcome = with_course(outcome, rows, part.trained.cost)
+            outcome = with_course(outcome, rows, trained.cost)
             if material.downstream and outcome.status == "ok":
-                params = part.trained.states.params
+                params = trained.states.params
                 own = jax.tree.map(lambda leaf, i=place: jnp.asarray(leaf[i]), params)
                 answer = partial(downstream.answers_right, complete, own, config.batch_size)
                 outcome = _with_answers(outcome, material.downstream, answer)
             outcomes.append(outcome)
-        del part  # its networks, before memory is taken for the next ones
+        del trained  # its networks, before memory is taken for the next ones
     return with_test(outcomes, [task.tokens for task in material.downstream])
 
 
@@ -188,15 +187,16 @@ def _begin_stage(
         operator = stack_last(layers, config.added)
         grown = grow_all(state, fresh, task.problem.optimizer, [operator])
         return jax.tree.map(lambda a: a[0], grown), operator, 0
+    operators = stage_operators(config, stage)
     chosen = grow_and_select(
         task.problem,
         state,
         fresh,
-        stage_operators(config, stage),
+        operators,
         steps=config.lag_steps,
         first_step=start,
         window=config.lag_window,
-        placement=task.placement,
+        layouts=task.layouts(len(operators)),
         checkpoint_every=config.checkpoint_every,
         directory=directory,
     )

@@ -26,9 +26,10 @@ from lsa_jax.experiments.growing.objectives import TokenBatch, make_objective, n
 from lsa_jax.experiments.growing.settings import total_steps
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Params, Sizes, Transformer
+from lsa_jax.parallel import Layout
 from lsa_jax.sweep.fields import Config
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.steps import NetworkState, Placement, Problem
+from lsa_jax.training.steps import NetworkState, Problem, layouts_of
 
 OBJECTIVE = {"encoder": "masked", "decoder": "ul2"}
 VOCABULARY = {"encoder": "wordpiece", "decoder": "bytes"}
@@ -49,7 +50,11 @@ class GrowingTask(NamedTuple):
     config: Config
     model: Transformer  # the network, of any depth
     problem: Problem  # loss, optimiser and batches
-    placement: Placement  # of grown networks
+
+    def layouts(self, count: int) -> list[Layout]:
+        """Returns the layouts of so many grown networks, part by part."""
+        batch = self.config.batch_size if self.config.layout == "batch" else None
+        return layouts_of(count, self.config.max_replicas, batch)
 
 
 class Material(NamedTuple):
@@ -238,8 +243,7 @@ def make_task(config: Config, text: Text) -> GrowingTask:
 
     validation = _validation(config, text, objective)
     problem = Problem(loss, optimizer, batches, validation, text.checksum)
-    batch = config.batch_size if config.layout == "batch" else None
-    return GrowingTask(config, model, problem, Placement(config.max_replicas, batch))
+    return GrowingTask(config, model, problem)
 
 
 def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
