@@ -153,6 +153,10 @@ def test_gaussian_backgrounds_and_noise_on_the_image_have_the_stated_law(key):
     drawn = (out[:, 4:, 4:] - images).ravel()
     assert scipy.stats.kstest(drawn / 0.4, "norm").pvalue > P_VALUE
     assert not out[:, :4].any() and not out[:, :, :4].any()
+    # Both at once are independent: they do not come from one stream.
+    out = composed(make(placement="fixed_corner"), key, images, noise=1.0, image_noise=0.4)
+    own, behind = (out[:, 4:, 4:] - images).ravel(), out[:, :2].ravel()
+    assert abs(np.corrcoef(own, behind)[0, 1]) < 4 / np.sqrt(own.size)
 
 
 BLACK = np.zeros((7000, SMALL, SMALL, 1), np.float32)

@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -55,7 +56,7 @@ class InfiniteKernel(StagedKernel):
                 f"the first layer's patches cannot be transformed: {refusal}; accepted: networks "
                 f"and examples, here of shape {input_shape}, that the recursion evaluates"
             )
-        return jax.eval_shape(functools.partial(recursion.patches, self.steps), example).shape[-2]
+        return jax.eval_shape(partial(recursion.patches, self.steps), example).shape[-2]
 
     def transformed(self, transform: Float[Array | np.ndarray, "k k"]) -> "InfiniteKernel":
         """Returns the kernel of the network whose first layer sees its patches times a matrix.
@@ -86,25 +87,7 @@ class InfiniteKernel(StagedKernel):
                     f"{(size, size)}"
                 )
 
-        def kernel(
-            x1: Float[Array | np.ndarray, "n1 ..."],
-            x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
-            get: Literal["ntk", "nngp"] = "ntk",
-        ) -> Float[Array, "n1 n2"]:
-            x1, x2 = arrays.input_pair(x1, x2, whole=False)
-            check(x1.shape[1:])
-            if (none := _of_no_examples(x1, x2)) is not None:
-                return none
-            kernel = functools.partial(recursion.kernel, self.steps, get=get, transform=transform)
-            _check_fits(kernel, x1, x2)
-            return kernel(x1, x2)
-
-        def stages(example: jax.ShapeDtypeStruct, get: str = "ntk") -> Stages:
-            check(example.shape)
-            # The same functions whatever the transform, so compiled once.
-            return self.stages(example, get=get)._replace(given=(transform.T.copy(),))
-
-        return InfiniteKernel(kernel, stages, self.steps, transform)
+        return _infinite_kernel(None, self.steps, check, transform)
 
 
 def infinite_of(network: Any) -> InfiniteKernel:
@@ -157,8 +140,16 @@ def kernel_of_steps(
 
 
 def _infinite_kernel(
-    kernel_fn: Callable, steps: tuple[Step, ...], check: Callable[[tuple[int, ...]], None]
+    kernel_fn: Callable | None,
+    steps: tuple[Step, ...],
+    check: Callable[[tuple[int, ...]], None],
+    transform: Float[np.ndarray, "k k"] | None = None,
 ) -> InfiniteKernel:
+    """Returns the kernel by `kernel_fn`, of neural-tangents, where the recursion does not apply.
+
+    With a transform there is the recursion alone, to which `check` holds the examples' shape.
+    """
+
     def kernel(
         x1: Float[Array | np.ndarray, "n1 ..."],
         x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
@@ -166,25 +157,28 @@ def _infinite_kernel(
         method: Literal["auto", "recursion", "neural_tangents"] = "auto",
     ) -> Float[Array, "n1 n2"]:
         require("get", get, one_of("ntk", "nngp"))
-        require("method", method, one_of("auto", "recursion", "neural_tangents"))
+        methods = ("auto", "recursion", *(("neural_tangents",) if transform is None else ()))
+        require("method", method, one_of(*methods))
         x1, x2 = arrays.input_pair(x1, x2, whole=False)
         check(x1.shape[1:])
+        shape = len(x1), len(x1 if x2 is None else x2)
+        if not all(shape):
+            return jnp.zeros(shape, x1.dtype)
         refusal = None
-        if method != "neural_tangents":
+        if transform is None and method != "neural_tangents":
             refusal = _why_not(steps, *(x for x in (x1, x2) if x is not None))
-            if refusal is None:
-                _check_fits(functools.partial(recursion.kernel, steps, get=get), x1, x2)
-                return recursion.kernel(steps, x1, x2, get)
-            if method == "recursion":
-                raise InputError(
-                    f"method is 'recursion', and {refusal}; accepted here: neural_tangents, auto"
-                )
-        if (none := _of_no_examples(x1, x2)) is not None:
-            return none
-        by_theirs = functools.partial(neural_tangents.evaluate, kernel_fn, get=get, why=refusal)
+        if method != "neural_tangents" and refusal is None:
+            by_recursion = partial(recursion.kernel, steps, get=get, transform=transform)
+            _check_fits(by_recursion, x1, x2)
+            return by_recursion(x1, x2)
+        if method == "recursion":
+            raise InputError(
+                f"method is 'recursion', and {refusal}; accepted here: neural_tangents, auto"
+            )
+        by_theirs = partial(neural_tangents.evaluate, kernel_fn, get=get, why=refusal)
         _check_fits(by_theirs, x1, x2)
         values = by_theirs(x1, x2)
-        if values.shape != (len(x1), len(x1 if x2 is None else x2)):
+        if values.shape != shape:
             raise InputError(
                 f"the network's kernel of {x1.shape} is {values.shape}; accepted: networks that "
                 "end in outputs [n, c], as Flatten or GlobalAvgPool followed by Dense gives"
@@ -195,17 +189,18 @@ def _infinite_kernel(
         example: jax.ShapeDtypeStruct, get: str = "ntk", method: str = "auto"
     ) -> Stages | None:
         check(example.shape)
+        if method not in ("auto", "recursion") or get not in ("ntk", "nngp"):
+            return None
+        if transform is not None:
+            return _stages(steps, example, get)._replace(given=(transform.T.copy(),))
         one = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
-        elsewhere = method not in ("auto", "recursion") or get not in ("ntk", "nngp")
-        return None if elsewhere or _why_not(steps, one) else recursion.stages(steps, example, get)
+        return None if _why_not(steps, one) else _stages(steps, example, get)
 
-    return InfiniteKernel(kernel, stages, steps)
+    return InfiniteKernel(kernel, stages, steps, transform)
 
 
-def _of_no_examples(x1: Array | np.ndarray, x2: Array | np.ndarray | None) -> Array | None:
-    """Returns the kernel without rows or columns; None where there are examples on both sides."""
-    n1, n2 = len(x1), len(x1 if x2 is None else x2)
-    return None if n1 and n2 else jnp.zeros((n1, n2), x1.dtype)
+# The same functions for all transforms, so compiled once.
+_stages = functools.lru_cache(maxsize=8)(recursion.stages)
 
 
 def _check_fits(
@@ -218,7 +213,7 @@ def _check_fits(
     # Covariances of all pairs of places of all pairs of examples, several times.
     pairs = len(x1) * len(columns) * math.prod(x1.shape[1:-1]) ** 2
     both = x1.nbytes + (0 if x2 is None else x2.nbytes)
-    needed = functools.partial(costs.bytes_one_by_one, kernel, x1, x2)
+    needed = partial(costs.bytes_one_by_one, kernel, x1, x2)
     memory.check_pairs_fit((x1, x2), 50 * pairs + 1000 * both, needed, "the kernel")
 
 
@@ -226,8 +221,6 @@ def _why_not(
     steps: tuple[Step, ...], *inputs: Array | np.ndarray | jax.ShapeDtypeStruct
 ) -> str | None:
     """Returns the reason why the recursion does not apply, or None if it does."""
-    if not all(x.shape[0] for x in inputs):
-        return "there are no examples"
     if not is_supported(steps, inputs[0].shape[1:]):
         return (
             "the network has a layer that neural-tangents alone evaluates, does not begin with "

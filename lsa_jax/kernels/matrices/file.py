@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lsa_jax.checks import integer
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, locks
 
@@ -83,8 +84,18 @@ def check_path(path: Path) -> None:
 def read_record(path: Path) -> dict[str, Any] | None:
     """Returns the record of the matrix at `path`; None where there is none yet."""
     record = _beside(path, ".json")
-    remedy = f"remove it and {path.name} to have the matrix computed again"
-    return files.read_object(record, remedy) if record.exists() else None
+    if not record.exists():
+        return None
+    found = files.read_object(
+        record, f"remove it and {path.name} to have the matrix computed again"
+    )
+    tile = found.get("tile")
+    if not (isinstance(tile, list) and len(tile) == 2 and all(map(integer(1).accepts, tile))):
+        raise InputError(
+            f"path is {path}, whose record has tiles of {tile!r}: no Gram matrix, or damaged; "
+            f"accepted: another path, or remove it and {record.name}"
+        )
+    return found
 
 
 def _beside(path: Path, ending: str) -> Path:

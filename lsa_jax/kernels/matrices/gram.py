@@ -371,7 +371,7 @@ def _places(job: Job, tile_shape: tuple[int, int]) -> list[Place]:
 
 
 def _in_memory(job: Job, progress: Report) -> _Matrix:
-    job.group.in_each(lambda: memory.check_fits_host(job.shape, job.size))
+    job.group.in_each(lambda: _check_fits_host(job))
     program = make_program(job, None, held=job.size)
     shape = job.stored(program.shape[0])
     result = np.zeros(shape, job.dtype) if job.packed else np.empty(shape, job.dtype)
@@ -379,6 +379,11 @@ def _in_memory(job: Job, progress: Report) -> _Matrix:
     places = _places(job, program.shape)
     _compute(job, program, places, len(places), progress, lambda tile: put(result, tile))
     return _matrix(job, result)
+
+
+def _check_fits_host(job: Job) -> None:
+    instead = "a path (it is then kept in a file), fewer examples, or more memory"
+    memory.check_fits_host(f"the matrix {job.shape}", job.size, instead)
 
 
 def _writer(job: Job) -> Callable[[np.ndarray, Tile], None]:
@@ -400,7 +405,7 @@ def _in_file(job: Job, path: Path, workers: Workers, progress: Report) -> _Matri
     record, program = job.look(lambda: _checked_record(job, path)), None
     if not job.sharded:
         # The first process has the file; the others hold the matrix in memory.
-        group.in_each(lambda: group.is_first or memory.check_fits_host(job.shape, job.size))
+        group.in_each(lambda: group.is_first or _check_fits_host(job))
     tile_shape = _recorded_tile(job, record)
     if job.shards.in_any(record is None):  # before there is a file
         program = make_program(job, tile_shape, held=0)
@@ -473,15 +478,7 @@ def _checked_record(job: Job, path: Path) -> dict[str, Any] | None:
     """Returns the record of the file, once it is known that the matrix can be kept there."""
     gram_file.check_path(path)
     memory.check_fits_disk(path, job.shape, job.size)
-    record = gram_file.read_record(path)
-    tile = record.get("tile") if record else None
-    whole = isinstance(tile, list) and len(tile) == 2 and all(map(integer(1).accepts, tile))
-    if record is not None and not whole:
-        raise InputError(
-            f"path is {path}, whose record has tiles of {tile!r}: no Gram matrix, or damaged; "
-            f"accepted: another path, or remove it and {path.name}.json"
-        )
-    return record
+    return gram_file.read_record(path)
 
 
 def _read(job: Job, path: Path) -> np.ndarray:

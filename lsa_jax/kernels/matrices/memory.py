@@ -72,12 +72,16 @@ def num_threads(memory_limit: float | None) -> int:
     return max(1, min(count_cores(), int((memory_limit or _HOST_LIMIT) // _THREAD_MEMORY)))
 
 
+def _free_on(device: jax.Device) -> float | None:
+    """Returns the bytes that are free on an accelerator; None for a CPU, which has the host's."""
+    statistics = device.memory_stats()
+    return None if statistics is None else statistics["bytes_limit"] - statistics["bytes_in_use"]
+
+
 def device_available() -> float:
     """Returns the bytes that are free on a device; on a CPU, of the host."""
-    statistics = jax.local_devices()[0].memory_stats()
-    if statistics is None:
-        return host_available()
-    return statistics["bytes_limit"] - statistics["bytes_in_use"]
+    free = _free_on(jax.local_devices()[0])
+    return host_available() if free is None else free
 
 
 def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
@@ -85,11 +89,23 @@ def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
 
     Devices of a CPU share the host's memory; the matrix takes `output` bytes of it.
     """
-    statistics = device.memory_stats()
-    if statistics is None:
-        left = max(host_available() - output, 0.0)
-        return min(_HOST_LIMIT, _SHARE * left) / num_devices
-    return _SHARE * (statistics["bytes_limit"] - statistics["bytes_in_use"])
+    if (free := _free_on(device)) is not None:
+        return _SHARE * free
+    return min(_HOST_LIMIT, _SHARE * max(host_available() - output, 0.0)) / num_devices
+
+
+def check_fits_host(what: str, needed: float, instead: str) -> None:
+    """Raises InputError where so many bytes do not fit the host's memory; see `_check_fits`."""
+    _check_fits(what, needed, host_available(), instead)
+
+
+def _check_fits(what: str, needed: float, available: float, instead: str) -> None:
+    """Raises InputError where something takes more bytes than there are, with alternatives."""
+    if needed > available:
+        raise InputError(
+            f"{what} takes {needed:.3g} bytes of memory, and {available:.3g} are available; "
+            f"accepted: {instead}"
+        )
 
 
 def check_fits_device(what: str, at_most: float, needed: Callable[[], float], instead: str) -> None:
@@ -98,12 +114,8 @@ def check_fits_device(what: str, at_most: float, needed: Callable[[], float], in
     `at_most` is an upper bound in bytes that takes no work, or infinity; `needed` computes the
     bytes where that does not fit. The message has `what` takes them, and the accepted alternatives.
     """
-    available = device_available()
-    if at_most > available and (bytes_needed := needed()) > available:
-        raise InputError(
-            f"{what} takes {bytes_needed:.3g} bytes, and {available:.3g} of memory are available; "
-            f"accepted: {instead}"
-        )
+    if at_most > (available := device_available()):
+        _check_fits(what, needed(), available, instead)
 
 
 def check_pairs_fit(
@@ -126,17 +138,6 @@ def check_pairs_fit(
             at_most,
             needed,
             f"fewer examples at a time, or {by_tiles} in `kernels.gram`, which goes by tiles",
-        )
-
-
-def check_fits_host(shape: tuple[int, ...], output: float) -> None:
-    """Raises InputError where a matrix of `output` bytes does not fit the host's memory."""
-    available = host_available()
-    if output > available:
-        raise InputError(
-            f"the matrix {shape} takes {output:.3g} bytes, and {available:.3g} of memory are "
-            "available; accepted: a path (it is then kept in a file), fewer examples, or more "
-            "memory"
         )
 
 

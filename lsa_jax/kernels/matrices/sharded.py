@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from lsa_jax import arrays
 from lsa_jax.errors import InputError
@@ -27,8 +27,8 @@ from lsa_jax.processes import ALONE, ProcessGroup
 
 Value = TypeVar("Value")
 
-# Bytes of the entries that are widened to float64 at a time. Many at once make one long product,
-# which took less than a tenth of the time of as many short ones.
+# Bytes of the entries that are widened to float64 at a time: little memory next to the matrix. Many
+# at once make one long product, which took less than a tenth of the time of as many short ones.
 _WIDENED = 64e6
 
 
@@ -44,6 +44,18 @@ def own_path(path: Path, group: ProcessGroup) -> Path:
     return path.with_stem(f"{path.stem}.{group.index:02}of{group.size:02}")
 
 
+def by_all(method: Callable) -> Callable:
+    """Makes the other processes take part in a method that the first one calls within `led`."""
+
+    @functools.wraps(method)
+    def call(self: "Sharded", *arguments: Any) -> Any:
+        if self.ask is not None:
+            self.ask(method.__name__, arguments)
+        return method(self, *arguments)
+
+    return call
+
+
 class Sharded:
     """A matrix that processes may share.
 
@@ -51,7 +63,7 @@ class Sharded:
         group: the processes, each with its share; a process that has all of it is alone.
         shape: rows and columns, of all processes together.
         dtype: of the entries.
-        nbytes: bytes that this process keeps.
+        kept: the entries of this process.
         ask: makes the others call a method, within `led`.
     """
 
@@ -59,28 +71,25 @@ class Sharded:
 
     def __init__(self, kept: np.ndarray, shape: tuple[int, int], group: ProcessGroup) -> None:
         """Takes the entries of this process, the shape of the whole, and the processes."""
-        self.group, self.shape = group, shape
-        self.dtype, self.nbytes = kept.dtype, kept.nbytes
+        self.group, self.shape, self.kept, self.dtype = group, shape, kept, kept.dtype
         self.ask: Callable[[str, tuple], Any] | None = None
 
     def __len__(self) -> int:
         return self.shape[0]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that this process keeps."""
+        return self.kept.nbytes
+
     def added_up(self, own: Callable[[], np.ndarray]) -> np.ndarray:
         """Returns the sum of a function's results over processes; if one fails, all raise."""
         return self.group.add_up(self.group.in_each(own))
 
-
-def by_all(method: Callable) -> Callable:
-    """Makes the other processes take part in a method that the first one calls within `led`."""
-
-    @functools.wraps(method)
-    def call(self: Sharded, *arguments: Any) -> Any:
-        if self.ask is not None:
-            self.ask(method.__name__, arguments)
-        return method(self, *arguments)
-
-    return call
+    @by_all
+    def is_finite(self) -> bool:
+        """Returns whether all entries are finite."""
+        return not self.added_up(lambda: np.array([not is_finite(self.kept)], float)).any()
 
 
 def led(function: Callable[[], Value], *matrices: Any) -> Value:
@@ -135,29 +144,20 @@ class ShardedRows(Sharded):
     ) -> None:
         """Takes this process's rows, of `count` in all."""
         checked = arrays.real_numbers("own", own)
-        self.own = own if isinstance(own, np.ndarray) else checked
-        arrays.check_axes("own", self.own.shape, "m n", empty=True)
+        own = own if isinstance(own, np.ndarray) else checked
+        arrays.check_axes("own", own.shape, "m n", empty=True)
         rows = len(shard_of(count, group))
-        if len(self.own) != rows or not self.own.shape[1]:
-            raise InputError(f"own has shape {self.own.shape}; accepted: ({rows}, n), n 1 or more")
-        super().__init__(self.own, (count, self.own.shape[1]), group)
-
-    @by_all
-    def is_finite(self) -> bool:
-        """Returns whether all entries are finite."""
-        return not self.added_up(lambda: np.array([not np.isfinite(self.own).all()], float)).any()
+        if len(own) != rows or not own.shape[1]:
+            raise InputError(f"own has shape {own.shape}; accepted: ({rows}, n), n 1 or more")
+        super().__init__(own, (count, own.shape[1]), group)
 
     @by_all
     def multiply(self, vectors: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "m c"]:
         """Returns the product in float64."""
 
         def product() -> np.ndarray:
-            found = np.zeros((len(self), vectors.shape[1]))
-            first = shard_of(len(self), self.group).start
-            step = max(1, int(_WIDENED / (8 * self.own.shape[1])))
-            for start in range(0, len(self.own), step):
-                some = np.asarray(self.own[start : start + step], float)
-                found[first + start : first + start + len(some)] = some @ vectors
+            found, own = np.zeros((len(self), vectors.shape[1])), shard_of(len(self), self.group)
+            found[own.start : own.stop] = multiply(self.kept, vectors)
             return found
 
         return self.added_up(product)
@@ -208,7 +208,7 @@ class PackedMatrix(Sharded):
         if tiles.shape != wanted:
             raise InputError(f"tiles has shape {tiles.shape}; accepted with n {n}: {wanted}")
         super().__init__(tiles, (n, n), group)
-        self.tiles, self._n, self._side = tiles, n, tiles.shape[1]
+        self._n, self._side = n, tiles.shape[1]
         self._along = math.ceil(n / self._side)
         # Numbers of the tiles on the diagonal, and of this process's tiles.
         self._firsts = [_first_of(row, n, self._side) for row in range(self._along)]
@@ -262,17 +262,6 @@ class PackedMatrix(Sharded):
         return found
 
     @by_all
-    def is_finite(self) -> bool:
-        """Returns whether all entries are finite."""
-
-        def bad() -> np.ndarray:
-            return np.array(
-                [not all(np.isfinite(some).all() for *_, some in self._pieces())], float
-            )
-
-        return not self.added_up(bad).any()
-
-    @by_all
     def multiply(self, vectors: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
         """Returns the product in float64; reads every tile once, for itself and its mirror image.
 
@@ -298,7 +287,7 @@ class PackedMatrix(Sharded):
         return product[:n]
 
     def _tile(self, number: int) -> np.ndarray:
-        return self.tiles[number - self._own.start]
+        return self.kept[number - self._own.start]
 
     def _pieces(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yields tiles of a row that follow each other, with the row and the first one's column."""
@@ -309,8 +298,34 @@ class PackedMatrix(Sharded):
             column = row + number - self._firsts[row]
             count = min(most, self._along - column, self._own.stop - number)
             start = number - self._own.start
-            yield row, column, self.tiles[start : start + count]
+            yield row, column, self.kept[start : start + count]
             number += count
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Yields the rows of each block of a matrix, or the tiles."""
+    size = max(1, int(_WIDENED / (8 * max(1, math.prod(shape[1:])))))
+    for start in range(0, shape[0], size):
+        yield slice(start, min(start + size, shape[0]))
+
+
+def multiply(
+    matrix: Shaped[np.ndarray, "m n"] | Sharded, vectors: Float[np.ndarray, "n c"]
+) -> Float[np.ndarray, "m c"]:
+    """Returns the product in float64, without a copy of the matrix in float64."""
+    if isinstance(matrix, Sharded):
+        return matrix.multiply(vectors)
+    product = np.empty((len(matrix), vectors.shape[1]))
+    for rows in _blocks(matrix.shape):
+        product[rows] = np.asarray(matrix[rows], dtype=float) @ vectors
+    return product
+
+
+def is_finite(matrix: Shaped[np.ndarray, "m ..."] | Sharded) -> bool:
+    """Returns whether all entries are finite."""
+    if isinstance(matrix, Sharded):
+        return matrix.is_finite()
+    return all(np.isfinite(matrix[rows]).all() for rows in _blocks(matrix.shape))
 
 
 def pick(matrix: np.ndarray | PackedMatrix, indices: Int[np.ndarray, " r"]) -> np.ndarray:

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Key
 from lsa_jax import arrays, backend
 from lsa_jax.checks import integer, optional, require
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.matrices.sharded import PackedMatrix, ShardedRows, by_first, pick
+from lsa_jax.kernels.matrices.sharded import PackedMatrix, ShardedRows, by_first, multiply, pick
 from lsa_jax.kernels.solve import preconditioner, problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
 from lsa_jax.kernels.solve.preconditioner import Preconditioner
@@ -204,7 +204,7 @@ def _regress(
     mean = targets.mean(axis=0, dtype=float)
     solved = _solve(gram_train, targets - mean, ridges, *how)
     weights = np.concatenate(list(solved.solutions), axis=1)
-    products = np.split(problem.multiply(gram_test, weights), len(ridges), axis=1)
+    products = np.split(multiply(gram_test, weights), len(ridges), axis=1)
     return [
         IterativeRegression(product + mean, own, ridge, solved.iterations, float(left.max()))
         for product, own, ridge, left in zip(
@@ -245,7 +245,7 @@ def _solve(
     problem.check_memory(n, needed, "fewer ridges at a time, or a lower rank")
     make = functools.cache(lambda: preconditioner.make(gram_train, tuple(shifts), rank))
     solutions, iterations, residuals = _solve_columns(
-        functools.partial(problem.multiply, gram_train),
+        functools.partial(multiply, gram_train),
         np.repeat(shifts, width),
         np.tile(right, len(ridges)),
         make,

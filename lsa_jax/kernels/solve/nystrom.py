@@ -30,6 +30,7 @@ from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices.gram import check_options, gram, tile_side
+from lsa_jax.kernels.matrices.sharded import multiply
 from lsa_jax.kernels.solve import problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
 from lsa_jax.kernels.solve.regression import factorize, solve
@@ -202,7 +203,7 @@ def regress_nystrom(
     for start in range(0, len(test), size):
         some = slice(start, start + size)
         products = features.pairs(test[some], features.centres)
-        predictions[some] = problem.multiply(products, weights)
+        predictions[some] = multiply(products, weights)
     zeros[features.kept] = weights
     seen, rank = int(sums.examples), len(weights)
     return NystromRegression(

@@ -1,19 +1,15 @@
-"""Checks of a regression problem, and products with matrices that may be larger than memory."""
+"""Checks of a regression problem, whose matrices may be larger than memory."""
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Real, Shaped
+from jaxtyping import Real, Shaped
 
 from lsa_jax import arrays
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import memory
-from lsa_jax.kernels.matrices.sharded import PackedMatrix, Sharded
-
-# Bytes of a block of rows, widened to float64: few blocks, and little memory next to the matrix.
-_ROWS = 64e6
+from lsa_jax.kernels.matrices.sharded import PackedMatrix, Sharded, is_finite
 
 # Side of a square block: two blocks are compared within the cache.
 _SIDE = 1024
@@ -110,16 +106,8 @@ def checked(
         for name, given in (("gram_train", gram_train), ("gram_test", gram_test))
     )
     targets = targets_of(targets)
-    n = len(targets)
-    if not n:
-        raise InputError("there are 0 targets; accepted: 1 or more")
-    if gram_train.shape != (n, n) or gram_test.shape[1] != n:
-        raise InputError(
-            f"targets are {targets.shape}, gram_train is {gram_train.shape} and gram_test "
-            f"{gram_test.shape}; accepted with {n} targets: ({n}, c), ({n}, {n}) and (m, {n})"
-        )
-    check_targets(n, targets, gram_test)
     check_kernel(gram_train)
+    check_targets(len(gram_train), targets, gram_test)
     return gram_train, targets, gram_test
 
 
@@ -130,12 +118,7 @@ def _check_finite(name: str, values: np.ndarray | Sharded) -> None:
 
 def check_memory(n: int, needed: float, instead: str, of: str = "examples") -> None:
     """Raises InputError where solving for n examples, or n of another kind, exceeds the memory."""
-    available = memory.host_available()
-    if needed > available:
-        raise InputError(
-            f"solving for {n} {of} takes {needed:.3g} bytes of memory, and {available:.3g} are "
-            f"available; accepted: fewer {of}, or {instead}"
-        )
+    memory.check_fits_host(f"solving for {n} {of}", needed, f"fewer {of}, or {instead}")
 
 
 def not_positive_definite(n: int, ridge: float, smallest: float) -> NumericalError:
@@ -145,32 +128,6 @@ def not_positive_definite(n: int, ridge: float, smallest: float) -> NumericalErr
         f"{ridge:g}: its smallest eigenvalue is {smallest:.2g} of its mean diagonal; use a ridge "
         f"well above {max(-smallest, np.finfo(float).eps):.2g}, or remove examples that are equal"
     )
-
-
-def _row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
-    """Yields the rows of each block."""
-    rows = max(1, int(_ROWS / (8 * max(1, shape[1]))))
-    for start in range(0, shape[0], rows):
-        yield slice(start, min(start + rows, shape[0]))
-
-
-def multiply(
-    matrix: Shaped[np.ndarray, "m n"] | Sharded, vectors: Float[np.ndarray, "n c"]
-) -> Float[np.ndarray, "m c"]:
-    """Returns the product in float64, without a copy of the matrix in float64."""
-    if isinstance(matrix, Sharded):
-        return matrix.multiply(vectors)
-    product = np.empty((len(matrix), vectors.shape[1]))
-    for rows in _row_blocks(matrix.shape):
-        product[rows] = np.asarray(matrix[rows], dtype=float) @ vectors
-    return product
-
-
-def is_finite(matrix: Shaped[np.ndarray, "m n"] | Sharded) -> bool:
-    """Returns whether all entries are finite."""
-    if isinstance(matrix, Sharded):
-        return matrix.is_finite()
-    return all(np.isfinite(matrix[rows]).all() for rows in _row_blocks(matrix.shape))
 
 
 def mean_diagonal(matrix: Shaped[np.ndarray, "n n"] | PackedMatrix) -> float:

@@ -10,6 +10,7 @@ from lsa_jax import arrays, backend
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import memory
+from lsa_jax.kernels.matrices.sharded import multiply
 from lsa_jax.kernels.solve import problem
 
 # A variance below 0 by more than this share of its prior value is no rounding of a float32 kernel.
@@ -48,13 +49,12 @@ class Choice(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """A factorisation of K + shift I, with its estimated condition number (1-norm).
+    """A factorisation of K with its ridge, and its estimated condition number (1-norm).
 
-    The lower triangle L of `lower` has L L^T = K + shift I; the rest of it is undefined.
+    The lower triangle L of `lower` has L L^T = K + ridge trace(K)/n I; the rest is undefined.
     """
 
     lower: np.ndarray
-    shift: float
     condition: float
 
 
@@ -136,7 +136,7 @@ def regress(
         raise _refusal(gram_train, ridge)
     mean = targets.mean(axis=0, dtype=float)
     weights = solve(factor, targets - mean)
-    predictions = problem.multiply(gram_test, weights) + mean
+    predictions = multiply(gram_test, weights) + mean
     return Regression(predictions, weights, ridge, factor.condition)
 
 
@@ -187,7 +187,7 @@ def posterior(
     factor = factorize(gram_train, ridge)
     if factor is None:
         raise _refusal(gram_train, ridge)
-    mean = problem.multiply(gram_test, solve(factor, targets.astype(float)))
+    mean = multiply(gram_test, solve(factor, targets.astype(float)))
     covariance = _covariance(factor, gram_test, prior)
     return Posterior(mean, covariance, ridge, factor.condition)
 
@@ -239,11 +239,11 @@ def factorize(gram_train: np.ndarray, ridge: float) -> Factor | None:
     # LAPACK's expert drivers call a matrix singular below this.
     if reciprocal < np.finfo(float).eps:
         return None
-    return Factor(factor, shift, float(1 / reciprocal))
+    return Factor(factor, float(1 / reciprocal))
 
 
 def solve(factor: Factor, right: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
-    """Returns (K + shift I)^{-1} times a matrix."""
+    """Returns the inverse of the factorised matrix times another matrix."""
     return scipy.linalg.cho_solve((factor.lower, True), right, check_finite=False)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Shaped
 from lsa_jax import arrays
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.gram import gram
+from lsa_jax.kernels.matrices.sharded import multiply
 from lsa_jax.kernels.solve import problem
 
 # Rounding of a float32 kernel makes eigenvalues negative by far less than this share of its mean
@@ -86,7 +87,7 @@ def ridge_path(
     problem.check_memory(len(spectrum.values), size, "test examples a part at a time")
     mean = targets.mean(axis=0, dtype=float)
     rotated = spectrum.vectors.T @ (targets - mean)
-    rotated_test = problem.multiply(gram_test, spectrum.vectors)
+    rotated_test = multiply(gram_test, spectrum.vectors)
     for ridge in ridges:
         values = spectrum.shifted(ridge)
         yield None if values is None else rotated_test @ (rotated / values[:, None]) + mean
@@ -210,7 +211,7 @@ def gradient_flow(
     problem.check_memory(n, needed, "fewer times, or test examples a part at a time")
     values = own + ridge * spectrum.mean_diagonal
     missing = spectrum.vectors.T @ (started - targets)
-    rotated_test = problem.multiply(gram_test, spectrum.vectors)
+    rotated_test = multiply(gram_test, spectrum.vectors)
     train, test = [], []
     for time in times:
         gone = -np.expm1(-values * (time / targets.size))

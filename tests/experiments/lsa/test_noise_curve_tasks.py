@@ -76,6 +76,9 @@ def test_noise_multiplies_the_background_and_leaves_the_image_as_it_is():
     np.testing.assert_allclose(two[:, around], 2 * one[:, around], rtol=1e-6)
     squared = composed(configure(FIXED | {"data.std_power": 2}), split, range(3), 2.0).inputs
     np.testing.assert_allclose(squared[:, around], 4 * one[:, around], rtol=1e-6)
+    on_image = composed(configure(FIXED | {"data.image_noise": 0.5}), split, range(3), 1.0).inputs
+    np.testing.assert_array_equal(on_image[:, around], one[:, around])
+    assert (on_image - one)[:, ~around].std() == pytest.approx(0.5, rel=0.2)
 
 
 @pytest.mark.usefixtures("unchecked")

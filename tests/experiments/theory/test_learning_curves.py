@@ -36,25 +36,53 @@ def shared(tmp_path_factory):
     return found, experiment.Group(points[0].config, data, tmp_path_factory.mktemp("again"))
 
 
-def test_measured_errors_are_those_of_a_regression_on_each_draw(shared):
+def test_errors_and_estimates_are_those_of_a_regression_on_each_draw(shared):
     found, group = shared
     (config,) = (p.config for p in make(sweep__learner=("ntk_infinite",))[1][:1])
     gram = np.asarray(kernels.gram(group.wide.kernel, group.pool.inputs), float)
-    errors = []
+    targets = group.pool.targets
+    modes = np.linalg.eigh(gram)[1].T
+    errors, recovered = [], 0.0
     for draw in range(2):
         train = experiment.subset(config, draw, 60)
         assert len({*train.tolist()}) == config.num_train == 8
         shifted = gram[np.ix_(train, train)] + config.ridge * np.trace(gram) / 60 * np.eye(8)
-        outputs = gram[:, train] @ np.linalg.solve(shifted, group.pool.targets[train])
-        squares = np.sum((outputs - group.pool.targets) ** 2, axis=1)
+        inverse = np.linalg.inv(shifted)
+        squares = np.sum((gram[:, train] @ inverse @ targets[train] - targets) ** 2, axis=1)
         unseen = np.setdiff1d(np.arange(60), train)
-        errors.append([squares[unseen].mean(), squares[train].mean(), squares.mean()])
+        kare = np.mean(np.sum((inverse @ targets[train]) ** 2, axis=1)) / (inverse.trace() / 8) ** 2
+        left_out = []
+        for i in range(8):
+            rest = np.arange(8) != i
+            weights = np.linalg.solve(shifted[np.ix_(rest, rest)], targets[train[rest]])
+            distance = gram[train[i], train[rest]] @ weights - targets[train[i]]
+            left_out.append(np.sum(distance**2))
+        sizes = squares[unseen].mean(), squares[train].mean(), squares.mean()
+        errors.append([*sizes, kare, np.mean(left_out)])
+        # Of targets that are one mode, the share that the outputs have of it.
+        recovered = (
+            recovered + np.sum(modes * (modes[:, train] @ inverse @ gram[train]), axis=1) / 2
+        )
     own = found["ntk_infinite", 8]
-    variance = np.mean(np.sum(group.pool.targets**2, axis=1))
-    names = ("test_error", "train_error", "whole_error")
+    variance = np.mean(np.sum(targets**2, axis=1))
+    names = ("test_error", "train_error", "whole_error", "kare", "leave_one_out")
     measured = [own[name] * variance for name in names]
     np.testing.assert_allclose(measured, np.mean(errors, axis=0), rtol=1e-5)
     assert own["num_test"] == 52
+    # Predictions are of this pool, its ridge and its modes, the largest first.
+    coefficients = modes @ targets / 60**0.5
+    curve = kernels.predict_learning_curve(
+        np.linalg.eigvalsh(gram) / 60, coefficients, [8], config.ridge, pool=60
+    )
+    for name in ("test", "train", "whole"):
+        assert own[f"predicted_{name}"] * variance == pytest.approx(getattr(curve, name)[0])
+    estimates = {"ratio": "predicted_test"} | {f"{n}_ratio": n for n in ("kare", "leave_one_out")}
+    for ratio, estimate in estimates.items():
+        assert own[ratio] == own[estimate] / own["test_error"]
+    gaps = np.split((recovered - curve.learnabilities[0])[::-1], [10, 30])
+    assert own["learnability_gap"] == pytest.approx(max(abs(part.mean()) for part in gaps))
+    powers = np.sum(coefficients[::-1] ** 2, axis=1)
+    assert own["power_10"] == pytest.approx(powers[:10].sum() / variance)
 
 
 def test_learners_have_the_predictions_that_they_can_have(shared):

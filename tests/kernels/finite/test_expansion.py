@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lsa_jax import costs
-from lsa_jax.errors import InputError
 from lsa_jax.kernels import linearize, linearize_on, taylor_expand
 
 RNG = np.random.default_rng(0)
@@ -112,8 +111,3 @@ def test_taylor_expansions_are_those_of_the_function_and_of_neural_tangents(degr
         nt = importlib.import_module("neural_tangents")
         theirs = nt.taylor_expand(polynomial, theta, degree)(moved, x)
         np.testing.assert_allclose(found, theirs, rtol=1e-12)
-
-
-def test_degrees_are_whole_numbers():
-    with pytest.raises(InputError, match="degree is -1; accepted"):
-        taylor_expand(polynomial, {}, -1)

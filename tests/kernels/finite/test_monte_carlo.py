@@ -3,10 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from lsa_jax import kernels
-from lsa_jax.errors import InputError
 
 
 def apply(weight, x):
@@ -52,9 +50,3 @@ def test_the_products_of_two_batches_may_be_negative_and_two_draws_are_enough(ke
     weights = np.array([init(jax.random.fold_in(key, i))[0, 0] for i in range(2)], float)
     np.testing.assert_allclose(found.mean, [[-6 * np.mean(weights**2)]], rtol=1e-6)
     assert found.converged and found.draws == 2
-
-
-@pytest.mark.parametrize("settings", [{"tolerance": 0.0}, {"min_draws": 1}, {"max_draws": 3}])
-def test_wrong_arguments_are_refused(key, settings):
-    with pytest.raises(InputError, match=next(iter(settings))):
-        kernels.monte_carlo_kernel(key, init, apply, X, **settings)

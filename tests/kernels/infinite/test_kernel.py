@@ -45,21 +45,3 @@ def test_inputs_of_any_type_do_without_neural_tangents(dtype, monkeypatch):
     np.testing.assert_allclose(kernels.gram(kernel, x), np.ones((2, 2)), rtol=1e-6)
     with pytest.raises(InputError, match="^neural-tangents is not installed"):
         kernel(x, method="neural_tangents")
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_calls_that_no_method_evaluates_are_refused():
-    two, image = jnp.ones((2, 3)), jnp.ones((2, 5, 5, 1))
-    for words, call in {
-        "get is 'cov1'; accepted": lambda: OF_ROWS(two, None, "cov1"),
-        "end in outputs": lambda: infinite_of(stax.Conv(1, (3, 3)))(image),
-        "stax.serial": lambda: infinite_of((*stax.Dense(1)[:2], 3)),
-        "method is 'magic'": lambda: OF_ROWS(two, method="magic"),
-        "does not begin with": lambda: kernel_of_steps([Relu(), DENSE])(two, method="recursion"),
-        # A nonlinearity of features that are not Gaussian.
-        "no kernel of these layers": lambda: kernel_of_steps([CONV, Flatten(), Relu(), DENSE])(
-            image
-        ),
-    }.items():
-        with pytest.raises(InputError, match=words):
-            call()

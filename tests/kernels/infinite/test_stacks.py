@@ -58,22 +58,6 @@ def test_kernels_are_means_over_wide_networks(stack):
     assert np.all(np.abs(found.mean - expected) <= 4 * found.error + 0.1 * scale_of(expected))
 
 
-@drawn(max_examples=2)
-@given(stacks(), st.sampled_from(["ntk", "nngp"]), st.integers(1, 6))
-def test_tiles_make_up_the_dense_matrix(stack, get, tile):
-    layers, shape = stack
-    kernel, x = getattr(network(layers), get), examples(shape)
-    whole = np.asarray(kernel(x), float)
-    for found, expected in (
-        (kernels.gram(kernel, x, tile=tile), whole),
-        (kernels.gram(kernel, x, tile=tile, packed=True), whole),
-        (kernels.gram(kernel, x[:3], x, tile=tile), whole[:3]),
-    ):
-        assert np.all(
-            np.abs(np.asarray(found) - expected) <= 1e-5 * scale_of(whole)[: len(expected)]
-        )
-
-
 @drawn(max_examples=4)
 @given(stacks(), PARAMETERIZATIONS, st.sampled_from(["layerwise", "vector_products", "auto"]))
 def test_finite_kernels_are_products_of_jacobians(stack, parameterization, method):

@@ -1,7 +1,5 @@
 """Matrices of all pairs by tiles: every entry, no tile too many, and derivatives."""
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,12 +88,3 @@ def test_derivatives_are_those_of_the_whole_matrix(symmetric):
         slopes = both * np.cos(np.outer(x64, x64))
         expected = (slopes + slopes.T) @ x64
     np.testing.assert_allclose(jax.jit(jax.grad(total))(x), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_even_shares_are_as_few_as_there_must_be_and_as_small_as_that_allows():
-    for n in range(1, 40):
-        for most in range(1, 45):
-            side = tiles.even_share(n, most)
-            count = min(k for k in range(1, n + 1) if k * most >= n)
-            assert side <= most and math.ceil(n / side) <= count <= math.ceil(n / most)
-            assert side * count >= n > (side - 1) * count

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from lsa_jax import kernels, models
-from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.infinite import recursion, tiles
 from lsa_jax.kernels.infinite.neural_tangents import serial
 from lsa_jax.kernels.infinite.steps import Affine
@@ -142,17 +141,3 @@ def test_a_transformed_kernel_is_that_of_transformed_patches():
     np.testing.assert_allclose(at_once, reference, rtol=2e-6)
     same = np.asarray(model.kernel.transformed(np.eye(len(transform)))(x, others))
     np.testing.assert_allclose(same, np.asarray(model.kernel(x, others)), rtol=1e-6)
-
-
-def test_wrong_arguments_are_refused():
-    model, shape = make("convolutional")
-    x, points, weights = draw(shape, 4, 2)
-    of = kernels.average_gradient_outer_product
-    only_there = kernels.infinite_of(serial(model.kernel.steps))
-    for error, call in [
-        (InputError, lambda: kernels.gram(model.kernel.transformed(np.eye(2)), x)),
-        (InputError, lambda: only_there.transform_size(shape)),
-        (NumericalError, lambda: of(model.kernel, weights * np.inf, x)),
-    ]:
-        with pytest.raises(error):
-            call()

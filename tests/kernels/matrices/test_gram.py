@@ -172,26 +172,3 @@ def test_images_keep_their_shape_and_whole_numbers_stay_whole(key):
     for dtype in ("float32", "float64"):
         products = gram(lambda a, b: a @ b.T, small, small.astype(np.int16), dtype=dtype)
         np.testing.assert_array_equal(products, [[50_000, 25_500], [25_500, 65_025]])
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_arguments_are_refused_in_one_line(tmp_path):
-    two, four = _points(2), _points(4)
-    batch_norm = models.wide_resnet(1, norm="batch").kernel
-    for call in [
-        lambda: gram(kernel, two, tile=0),
-        lambda: gram(kernel, two, memory_limit=1),
-        lambda: gram(kernel, _points(8), tile=8, memory_limit=100),
-        lambda: gram(kernel, two, dtype="float16"),
-        lambda: gram(kernel, two, workers=Workers(None, 2, 2)),
-        lambda: gram(kernel, two, two, packed=True),
-        lambda: gram(lambda a, b: kernel(a, b)[..., None], two),
-        lambda: gram(lambda a, b: jnp.float32(a @ b.T), four, dtype="float64"),
-        lambda: gram(
-            lambda a, b: jnp.float32(a @ b.T), four, dtype="float64", path=tmp_path / "k.npy"
-        ),
-        lambda: gram(batch_norm, np.ones((2, 8, 8, 3), np.float32)),
-    ]:
-        with pytest.raises(InputError) as refused:
-            call()
-        assert "\n" not in str(refused.value) and "accepted: " in str(refused.value)

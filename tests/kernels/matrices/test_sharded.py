@@ -127,7 +127,7 @@ def test_a_packed_matrix_and_rows_are_the_whole_matrix(half_of, n, side, c, wide
     indices = rng.integers(n, size=7)
     np.testing.assert_array_equal(half.rows(indices), whole[indices])
     assert half.shape == whole.shape and half.dtype == whole.dtype and half.is_finite()
-    half.tiles[-1, 0, 0] = np.nan
+    half.kept[-1, 0, 0] = np.nan
     assert not half.is_finite()
 
 
