@@ -204,7 +204,7 @@ def inputs(
         empty: whether axes of size 0 are accepted.
 
     Raises:
-        InputError: not an array of real numbers, no examples, or integers beyond 32 bits.
+        InputError: not an array of real numbers, no examples, or numbers beyond 32 bits.
     """
     array = real_array(name, x, "n ...", empty=empty)
     kind, to = jnp.dtype(array.dtype), jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
@@ -212,17 +212,22 @@ def inputs(
         to = to if dtype == "float64" else jax.dtypes.canonicalize_dtype(kind)
     elif whole and kind.itemsize >= 4:
         to = jax.dtypes.canonicalize_dtype(kind)
-        if to != kind and array.size and not _holds(to, array):
-            raise InputError(
-                f"{name} has integers beyond {to}; accepted: smaller ones, or floats, as "
-                f"{name}.astype('float32') gives"
-            )
+    if to.itemsize < kind.itemsize and array.size and not holds(to, array):
+        floating = jnp.issubdtype(to, jnp.floating)
+        instead = "" if floating else f", or floats, as {name}.astype('float32') gives"
+        raise InputError(
+            f"{name} has {'numbers' if floating else 'integers'} beyond {to}; accepted: smaller "
+            f"ones{instead}"
+        )
     return array if kind == to else array.astype(to)
 
 
-def _holds(kind: np.dtype, integers: np.ndarray) -> bool:
+def holds(kind: np.dtype, array: Real[Array | np.ndarray, "..."]) -> bool:
+    """Whether a type can hold all entries of an array that are finite."""
+    if jnp.issubdtype(kind, jnp.floating):
+        return not bool((np.isfinite(array) & (np.abs(array) > jnp.finfo(kind).max)).any())
     limits = np.iinfo(kind)
-    return limits.min <= int(integers.min()) and int(integers.max()) <= limits.max
+    return limits.min <= int(array.min()) and int(array.max()) <= limits.max
 
 
 def input_pair(

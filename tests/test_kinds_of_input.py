@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax import arrays, data, kernels, models, training
+from lsa_jax.data.dataset import Dataset, checked_dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.processes import ALONE
 from lsa_jax.training import measures
@@ -512,6 +513,18 @@ def test_sums_of_integers_do_not_overflow_in_kernels_of_ones_own():
         kernels.gram(distances, x)
     found = kernels.gram(lambda x1, x2: linear(x1, x2), x[:4])
     np.testing.assert_allclose(found, linear(x[:4].astype(float)), rtol=1e-5, atol=1e4)
+
+
+def test_numbers_beyond_float32_are_refused_and_not_made_infinite():
+    x = 1e200 * _RNG.normal(size=(4, 3))
+    for call in (
+        lambda: kernels.gram(linear, x),
+        lambda: NTK(x),
+        lambda: checked_dataset("data", Dataset(x, x)),
+    ):
+        with pytest.raises(InputError, match="beyond float32; accepted"):
+            call()
+    assert np.isfinite(kernels.gram(linear, 1e-60 * x, dtype="float64")).all()
 
 
 def test_parameters_that_cannot_be_differentiated_in_may_be_left_out():

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Shaped
 
 from lsa_jax import backend
-from lsa_jax.arrays import real_array, warn_channels_first
+from lsa_jax.arrays import holds, real_array, warn_channels_first
 from lsa_jax.errors import InputError
 
 
@@ -62,13 +62,17 @@ def best_constant_accuracy(targets: Any) -> float:
 
 
 def in_32_bits(name: str, array: Shaped[Array | np.ndarray, "..."]) -> Array | np.ndarray:
-    """Returns an array as 32 bits; raises InputError where jax would silently truncate integers."""
+    """Returns an array, whole numbers as 32 bits.
+
+    Raises:
+        InputError: jax would silently truncate its integers, or make its floats infinite.
+    """
     to = jax.dtypes.canonicalize_dtype(array.dtype)
-    if to == array.dtype or backend.dry_run() is not None or not jnp.issubdtype(to, jnp.integer):
+    if to == array.dtype or backend.dry_run() is not None:
         return array
-    limits = np.iinfo(to)
-    if array.size and (array.min() < limits.min or array.max() > limits.max):
+    if array.size and not holds(to, array):
+        floats = ", or floats" * jnp.issubdtype(to, jnp.integer)
         raise InputError(
-            f"{name} has {array.dtype} entries beyond {to}; accepted: smaller ones, or floats"
+            f"{name} has {array.dtype} entries beyond {to}; accepted: smaller ones{floats}"
         )
-    return array.astype(to)
+    return array.astype(to) if jnp.issubdtype(to, jnp.integer) else array

@@ -13,6 +13,7 @@ from typing import Any
 from absl import flags, logging
 
 from lsa_jax import program_cache, user_files
+from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError, print_warning
 
 _USAGE = "lsa-jax diagnose FILE.py:NAME --data=FOLDER_OR_NPZ [--minutes=3] [--html=FILE]"
@@ -86,6 +87,7 @@ def _main(argv: list[str]) -> None:
         raise InputError(f"the command is {' '.join(argv[1:])!r}; accepted: {_USAGE}")
     if _DATA.value is None:
         raise InputError(f"--data is missing; accepted: {_USAGE}")
+    require("--key", _KEY.value, integer(0))
     page = user_files.output_file("html", _HTML.value)
     network = user_files.load("model", argv[2])
     data = load_data(_DATA.value, _SIZE.value)

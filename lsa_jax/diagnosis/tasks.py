@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from lsa_jax.arrays import real_array
+from lsa_jax.arrays import input_pair, real_array
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import ExampleShape, Model
@@ -125,16 +125,20 @@ def make_task(X: Any, y: Any, test: tuple[Any, Any] | None = None) -> Task:  # n
             raise InputError(
                 f"{of} is of shape {t.shape} beside {name} of shape {x.shape}; accepted: {ACCEPTED}"
             )
-    every = targets if tested is None else np.concatenate([targets, _alike(tested[1], targets)])
+    every = targets
+    if tested is not None:
+        inputs, held_inputs = input_pair(inputs, tested[0], names=("X", "X_test"))
+        every = np.concatenate([targets, _alike(tested[1], targets)])
     kind, rows, names = _rows(every)
     if kind == "numbers":
         mean, spread = rows[: len(inputs)].mean(0), rows[: len(inputs)].std(0)
-        if not (spread > 0).all():
+        # The spread of equal numbers may be a rounding error above 0.
+        if not (spread > 0).all() or (rows[: len(inputs)] == rows[0]).all(0).any():
             raise InputError("y has a column that is constant on the training examples; accepted: "
                              "targets that vary")  # fmt: skip
         rows = (rows - mean) / spread
     rows = rows.astype(np.float32)
-    held = None if tested is None else Dataset(tested[0], rows[len(inputs) :])
+    held = None if tested is None else Dataset(held_inputs, rows[len(inputs) :])
     return Task(kind, Dataset(inputs, rows[: len(inputs)]), held, names)
 
 
@@ -240,7 +244,9 @@ def _inputs(name: str, X: Any) -> np.ndarray:  # noqa: N803
                 f"{name} has entries that are no numbers ({error}); accepted: numbers; "
                 "pandas.get_dummies makes columns of names"
             ) from None
-    array = real_array(name, array, "n ...", finite=True)
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32) if array.dtype == np.float64 else array
+    array = real_array(name, narrow, "n ...", finite=True)
     if array.ndim == 1:
         raise InputError(
             f"{name} has shape {array.shape}; accepted: [n, ...], an axis of examples and one or "
@@ -249,7 +255,7 @@ def _inputs(name: str, X: Any) -> np.ndarray:  # noqa: N803
     if len(array) > 1 and (array == array[:1]).all():
         raise InputError(f"{name} has the same inputs in all {len(array)} examples; accepted: "
                          "inputs that differ")  # fmt: skip
-    if array.dtype == np.float64 or (array.dtype.kind in "iu" and array.ndim > 3):  # images
+    if array.dtype.kind in "iu" and array.ndim > 3:  # images
         return np.asarray(array, np.float32)
     if array.dtype.kind in "iu" and array.dtype.itemsize < 4:  # kernels take these as floats
         return np.asarray(array, np.int32)
@@ -297,19 +303,38 @@ def _alike(tested: np.ndarray, targets: np.ndarray) -> np.ndarray:
         raise InputError(
             f"y_test is of shape {tested.shape} and y of {targets.shape}; accepted: equal columns"
         )
+    if targets.dtype.kind in "iu" and tested.dtype.kind == "f" and (tested % 1 == 0).all():
+        tested = tested.astype(np.int64)  # class numbers, as text files give them
+    if _kind(targets) != _kind(np.concatenate([targets, tested])):
+        raise InputError(
+            f"y has classes, {_values(targets)}, and y_test has {_values(tested)}; accepted: one "
+            "way of writing the classes"
+        )
     return tested
+
+
+def _values(y: np.ndarray) -> str:
+    """Returns the first of the different values of targets."""
+    values = np.unique(y)
+    return ", ".join(map(str, values[:_MOST_NAMED])) + " and others" * (len(values) > _MOST_NAMED)
+
+
+def _kind(y: np.ndarray) -> Kind:
+    """Returns whether targets are classes or numbers."""
+    if y.ndim == 2:
+        classes = np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all()
+    else:
+        classes = y.dtype.kind != "f" or any(np.isin(y, two).all() for two in ((0, 1), (-1, 1)))
+    return "classes" if classes else "numbers"
 
 
 def _rows(y: np.ndarray) -> tuple[Kind, np.ndarray, tuple[str, ...]]:
     """Returns the kind of targets, their rows [n, c] and the names of classes."""
+    if _kind(y) == "numbers":
+        return "numbers", y.reshape(len(y), -1).astype(float), ()
     if y.ndim == 2:
-        one_hot = np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all()
-        names = tuple(map(str, range(y.shape[1])))
-        return ("classes", y, names) if one_hot else ("numbers", y.astype(float), ())
+        return "classes", y, tuple(map(str, range(y.shape[1])))
     values, numbers = np.unique(y, return_inverse=True)
-    signs = y.dtype.kind == "f" and any(np.isin(values, two).all() for two in ((0, 1), (-1, 1)))
-    if y.dtype.kind == "f" and not signs:
-        return "numbers", y[:, None].astype(float), ()
     if not 2 <= len(values) <= max(len(y) // 2, 2):
         raise InputError(
             f"y has {len(values)} different classes in {len(y)} examples; accepted: 2 classes or "

@@ -109,6 +109,8 @@ def test_a_folder_of_images_is_read(call, tmp_path):
         (("diagnose", "my_model.py:make", "--dat=data.npz"), "--data"),
         (("diagnose", "my_model.py:make", "--data=data.npz", "--minutes=soon"), "minutes"),
         (("diagnose", "my_model.py:make", "--data=data.npz", "--minutes=-1"), "minutes"),
+        (("diagnose", "my_model.py:make", "--data=data.npz", "--key=-1"), "--key"),
+        (("diagnose", "my_model.py:make", "--data=data.npz", f"--key={2**32}"), "--key"),
         (("diagnose", "my_model.py:make", "--data=gone", "--html=no_folder/x.html"), "--html"),
         (("diagnose", "my_model.py:make", "--data=gone", "--html=."), "--html"),
     ],

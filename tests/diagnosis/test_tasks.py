@@ -58,6 +58,18 @@ def test_classes_of_a_test_set_have_the_columns_of_the_training_set():
     np.testing.assert_array_equal(task.test.targets, [[0, 0, 1], [0, 0, 1]])
 
 
+def test_a_test_set_is_read_as_the_training_set_is():
+    task = make_task(X, LABELS, (X[:3].astype(int), LABELS[:3].astype(float)))
+    assert task.kind == "classes" and task.test.inputs.dtype == task.train.inputs.dtype
+    np.testing.assert_array_equal(task.test.targets, task.train.targets[:3])
+    for y, tested in ((LABELS, LABELS + 0.5), (2.0 * (LABELS > 0) - 1, 1.0 * (LABELS > 0)),
+                      (np.eye(3)[LABELS], 0.9 * np.eye(3)[LABELS])):  # fmt: skip
+        with pytest.raises(InputError, match="^y has classes.*y_test.*accepted"):
+            make_task(X, y, (X, tested))
+    with pytest.raises(InputError, match="^X .*X_test.*accepted"):
+        make_task(X, LABELS, (X[:, :1], LABELS))
+
+
 def test_two_classes_are_signs_for_one_output():
     y = LABELS > 0
     task = as_signs(make_task(X, y, (X[:3], y[:3])))
@@ -85,10 +97,10 @@ def test_tokens_stay_whole_numbers_that_kernels_take_as_such(kind):
 
 @pytest.mark.parametrize(
     "inputs",
-    [[X, LABELS], np.ones((8, 3)), [[1.0], [2.0, 3.0]] * 4],
-    ids=["pair", "equal", "uneven"],
+    [[X, LABELS], np.ones((8, 3)), [[1.0], [2.0, 3.0]] * 4, 1e200 * X],
+    ids=["pair", "equal", "uneven", "beyond float32"],
 )
-def test_inputs_that_differ_in_length_or_not_at_all_cost_one_line(inputs):
+def test_inputs_that_a_network_cannot_take_cost_one_line(inputs):
     with pytest.raises(InputError, match="^X .*accepted"):
         make_task(inputs, LABELS)
 
@@ -135,6 +147,12 @@ def test_other_targets_cost_one_line(y):
     with pytest.raises(InputError, match="^y") as error:
         make_task(X, y)
     assert "\n" not in str(error.value) and "accepted" in str(error.value)
+
+
+def test_a_constant_target_is_refused_where_its_deviation_is_a_rounding_error():
+    assert np.full(7, 0.1).std() > 0
+    with pytest.raises(InputError, match="constant"):
+        make_task(X[:7], np.full(7, 0.1))
 
 
 def test_folds_test_each_example_once_with_all_classes_alike():
