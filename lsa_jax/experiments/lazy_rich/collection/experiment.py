@@ -5,7 +5,7 @@ known beforehand, and c falling at every step of the output scale.
 """
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from lsa_jax.reporting.grades import FOLLOWS, LEAVES
 from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import computed
 from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 
 _SIDE = 32  # of photographs, in pixels
@@ -93,64 +94,53 @@ def _is_decided(row: pd.Series) -> bool:
     return all(isinstance(grade, str) and grade != "undecided" for grade in grades)
 
 
-def _each(number: Callable[[pd.Series], float], names: Collection[str]) -> Statistic:
-    """Returns the statistic of a number of each task, without an interval."""
-
-    def statistic(runs: Runs) -> Sample:
-        own = runs.where(task=tuple(names))
-        values = [float(number(row)) for _, row in own.finished.iterrows()]
-        return Sample(pd.Series(values, dtype=float), exact=True, lost=own.lost("margin"))
-
-    return statistic
+def _is_narrow(row: pd.Series) -> bool:
+    return row.get("dynamics_high", np.nan) - row.get("dynamics_low", np.nan) < 0.2
 
 
-def _falls(runs: Runs) -> Sample:
+def _falls(rows: pd.DataFrame) -> pd.Series:
     """Returns of each step of the output scale whether c falls."""
-    own = runs.where(task=tuple(CALIBRATION.values()))
-    found = own.finished.set_index("task")["dynamics"].astype(float)
-    steps = found.reindex(list(CALIBRATION.values())).dropna().diff().dropna()
-    return Sample((steps < 0).astype(float), exact=True, lost=own.lost("dynamics"))
+    found = rows.set_index("task")["dynamics"].astype(float)
+    return found.reindex([*CALIBRATION.values()]).dropna().diff().dropna() < 0
 
 
-def _at_least(count: int, words: str, holds: Callable[[pd.Series], bool]) -> Claim:
-    """Returns the claim that so many tasks of the collection hold."""
-    each, total = _each(holds, COLLECTION), len(COLLECTION)
+def _of(
+    names: Iterable[str],
+    compute: Callable[[pd.DataFrame], pd.Series],
+    column: str = "margin",
+) -> Statistic:
+    """Returns the statistic of numbers of some tasks, which have no interval."""
+    return computed(compute, column, exact=True, task=tuple(names))
 
-    def statistic(runs: Runs) -> Sample:
-        found = each(runs)
-        return found._replace(values=pd.Series([found.values.sum()] * (len(found.values) > 0)))
 
-    return Claim(
-        item=f"tasks of {total} with {words}",
-        paper=f"at least {count}",
-        statistic=statistic,
-        above=count - 0.5,
-        conditions=(enough("task", total, f"all {total} tasks", task=tuple(COLLECTION)),),
-    )
+def _each(number: Callable[[pd.Series], float]) -> Callable[[pd.DataFrame], pd.Series]:
+    return lambda rows: rows.apply(number, axis=1)
+
+
+def _count(holds: Callable[[pd.Series], bool]) -> Statistic:
+    """Returns the statistic of the number of tasks of the collection that hold."""
+    return _of(COLLECTION, lambda rows: pd.Series([rows.apply(holds, axis=1).sum()]))
 
 
 def make_claims() -> list[Claim]:
     """Returns the claims on the collection and on c by output scale."""
-    nothing = {name for name, task in COLLECTION.items() if task.expected == "neither"}
-    known = {name for name, task in COLLECTION.items() if task.expected} - nothing
+    nothing = [name for name, task in COLLECTION.items() if task.expected == "neither"]
+    known = [n for n, task in COLLECTION.items() if task.expected and n not in nothing]
     least, *_, most = CALIBRATION.values()
-    right, neither = (_each(_is_right, names) for names in (known, nothing))
-    low, high = (
-        _each(itemgetter(f"dynamics_{end}"), (name,))
-        for end, name in (("low", least), ("high", most))
-    )
-
-    def is_narrow(row: pd.Series) -> bool:
-        return row.get("dynamics_high", np.nan) - row.get("dynamics_low", np.nan) < 0.2
-
+    low, high = map(itemgetter, ("dynamics_low", "dynamics_high"))
+    of, total = f"tasks of {len(COLLECTION)} with ", len(COLLECTION)
+    every = (enough("task", total, f"all {total} tasks", task=tuple(COLLECTION)),)
+    decided = {"paper": "at least 18", "above": 17.5, "conditions": every}
+    narrow = {"paper": "at least 20", "above": 19.5, "conditions": every}
+    falls, right = _of(CALIBRATION.values(), _falls, "dynamics"), _each(_is_right)
     return [
-        _at_least(18, "all three grades decided", _is_decided),
-        _at_least(20, "an interval of c narrower than 0.2", is_narrow),
-        Claim(item="the answer is the one known beforehand", statistic=right, every=True),
-        Claim(item="nothing learned: neither rich nor lazy", statistic=neither, every=True),
-        Claim(item="lower end of c at alpha = 0.25", statistic=low, above=LEAVES),
-        Claim(item="upper end of c at alpha = 256", statistic=high, below=FOLLOWS),
-        Claim(item="c falls as alpha grows", statistic=_falls, every=True),
+        Claim(of + "all three grades decided", _count(_is_decided), **decided),
+        Claim(of + "an interval of c narrower than 0.2", _count(_is_narrow), **narrow),
+        Claim("the answer is the one known beforehand", _of(known, right), every=True),
+        Claim("nothing learned: neither rich nor lazy", _of(nothing, right), every=True),
+        Claim("lower end of c at alpha = 0.25", _of([least], low), above=LEAVES),
+        Claim("upper end of c at alpha = 256", _of([most], high), below=FOLLOWS),
+        Claim("c falls as alpha grows", falls, every=True),
     ]
 
 
