@@ -208,15 +208,16 @@ def _p_value(sample: Sample, above: float, below: float) -> float | None:
 # --- conditions of claims ------------------------------------------------------------------------
 
 
-def shown(claim: Claim, words: str) -> Condition:
-    """Returns the condition that another claim is shown, by one seed or more."""
-    known: list[tuple[Runs, str]] = []  # claims that share the condition are of the same runs
+def shown(claim: Claim | Sequence[Claim], words: str) -> Condition:
+    """Returns the condition that a claim, or one of several, is shown, by one seed or more."""
+    several = [claim] if isinstance(claim, Claim) else claim
+    known: list[tuple[Runs, list[Status]]] = []  # claims that share it are of the same runs
 
     def unmet(runs: Runs) -> str:
         if not known or known[0][0] is not runs:
-            known[:] = [(runs, decide(claim, runs).status)]
-        status = known[0][1]
-        return "" if status.startswith("shown") else status
+            known[:] = [(runs, [decide(one, runs).status for one in several])]
+        found = known[0][1]
+        return "" if any(one.startswith("shown") for one in found) else ", ".join(found) or "no run"
 
     return Condition(words, unmet)
 

@@ -44,22 +44,19 @@ CHOSEN = 0
 # --- sizes at the first minimum of the test loss (figure 26, algorithm 1) ------------------------
 
 
-def local_minimum(sizes: list[int], losses: list[float]) -> int:
-    """Returns the size at the first minimum of a curve: where the next larger one is worse.
+def first_minima(runs: Runs, **curve: object) -> pd.Series:
+    """Returns the size at a curve's first minimum by seed: where the next larger one is worse.
+
+    It is not-a-number where no size learns the labels.
 
     Source: algorithm 1: the minimum in the classical regime.
     """
-    rises = np.diff(losses) > 0
-    return sizes[int(rises.argmax()) if rises.any() else -1]
-
-
-def first_minima(runs: Runs, **curve: object) -> pd.Series:
-    """Returns a curve's first minimum by seed; not-a-number where no size learns the labels."""
     found = {}
     for seed, rows in runs.where(**curve).finished.groupby("seed"):
         losses = rows.groupby("size")["test_loss"].mean()
+        rises = np.append(np.diff(losses) > 0, True)
         learned = losses.min() < LEARNED * math.log(_CLASSES)
-        found[seed] = local_minimum(list(losses.index), list(losses)) if learned else math.nan
+        found[seed] = losses.index[rises.argmax()] if learned else math.nan
     return pd.Series(found, dtype=float)
 
 
@@ -75,8 +72,8 @@ def curves(config: Config) -> dict[str, Panel]:
 
 
 def _in_every_seed(
-    item: str, paper: str, chosen: list[Panel], holds: Callable, luck: float, **options: Any
-) -> Claim:
+    item: str, paper: str, chosen: list[Panel], holds: Callable, **options: Any
+) -> list[Claim]:
     """Returns the claim that curves' first minima have a property in every seed."""
 
     def statistic(runs: Runs) -> Sample:
@@ -87,15 +84,17 @@ def _in_every_seed(
         equal = any(curve.equal_seeds() for curve in own)
         return Sample(pd.Series(held, minima.columns), lost=lost, equal=equal)
 
-    return Claim(f"seeds in which {item}", statistic, paper=paper, every=True, luck=luck, **options)
+    return [Claim(f"seeds in which {item}", statistic, paper=paper, every=True, **options)]
 
 
 def choice_claims(config: Config) -> list[Claim]:
     """Returns the claim that algorithm 1 gives the teacher the size of the least one run."""
     sizes, teacher = config.sweep.direct_size, min(config.sweep.teacher_size)
+    if len(sizes) < 3:
+        return []
     # Of losses in random order the first minimum is at place n with probability (n + 1) / (n + 2)!.
     place = sum(size < teacher for size in sizes)
-    claim = _in_every_seed(
+    return _in_every_seed(
         f"algorithm 1 gives the teacher the size {teacher}: first minimum of the test loss on the "
         "data set",
         "all",
@@ -104,7 +103,6 @@ def choice_claims(config: Config) -> list[Claim]:
         luck=max(1 / len(sizes), (place + 1) / math.factorial(place + 2)),
         ours=lambda runs: ", ".join(f"{size:g}" for size in first_minima(runs, **DIRECT)),
     )
-    return [claim] if len(sizes) > 2 else []
 
 
 def size_claims(config: Config) -> list[Claim]:
@@ -138,7 +136,7 @@ def size_claims(config: Config) -> list[Claim]:
         near,
         luck=(3 * count - 2) / count**2,  # the share of pairs that are neighbours or equal
     )
-    return [rising, *[neighbours] * (DIRECT in found.values())]
+    return rising + neighbours * (DIRECT in found.values())
 
 
 # --- accuracies of the parts (figures 22 to 25) --------------------------------------------------

@@ -16,7 +16,7 @@ import pandas as pd
 import scipy
 
 from lsa_jax.experiments.resnet.hierarchical.settings import LEARNERS, NETWORK_LEARNERS, TASK
-from lsa_jax.reporting.claims import Claim, Condition, decide, shown
+from lsa_jax.reporting.claims import Claim, Condition, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends, half_length, variance
 from lsa_jax.reporting.statistics import minus, value
@@ -36,6 +36,7 @@ RISK, SAMPLES = 1 / 16, 1000
 KERNELS = tuple(name for name in LEARNERS if name not in NETWORK_LEARNERS)
 _FEATURES = "last_exact"
 _CELL = ["net", "learner", "width", "num_train"]
+_RESNET_LEARNS = "the ResNet learns"
 
 
 def threshold(row: Mapping | Config) -> float:
@@ -104,18 +105,8 @@ def _fails(
     """Returns the claim that nothing of G(F) is learned, where some claim of learning is shown."""
     bound, item = threshold(config), f"error at the best m, {item}"
     stated["paper"] = f"does not learn: above k alpha^2 = {bound:g}"
-    stated["conditions"] = (_learned(learn),)
+    stated["conditions"] = (shown(learn, _RESNET_LEARNS),)
     return _errors(config, item, "all above", bound, runs, **stated)
-
-
-def _learned(claims: Sequence[Claim]) -> Condition:
-    """Returns the condition that a ResNet learns, as one of the claims shows."""
-
-    def unmet(runs: Runs) -> str:
-        found = [decide(claim, runs).status for claim in claims]
-        return "" if any(one.startswith("shown") for one in found) else ", ".join(found) or "no run"
-
-    return Condition("the ResNet learns", unmet)
 
 
 def resnet_claims(config: Config) -> list[Claim]:
@@ -186,7 +177,7 @@ def epoch_claims(config: Config) -> list[Claim]:
         return Claim(item, statistic, **stated)
 
     resnets, others = _series(config, resnet=True), _series(config, resnet=False)
-    learns = _learned([missed(runs, below=LEARNED) for runs in resnets])
+    learns = shown([missed(runs, below=LEARNED) for runs in resnets], _RESNET_LEARNS)
     item = "epochs from half of the base to half of the composite signal, "
     stated = {"paper": f"above {LEARNED:g}: not learned", "above": LEARNED}
     between = {"paper": "above 0: base before composite (section 3)", "above": 0.0, "digits": 1}
@@ -329,15 +320,42 @@ def by_cell(
     is whether the best setting is of interest, for which Bonferroni's correction allows; each seed
     uses the best of `chosen` candidates.
     """
-    groups, samples = list(own.finished.groupby(list(by), dropna=False)), {}
+    groups = list(own.finished.groupby(list(by), dropna=False))
     tries = len(groups) if best else 1
-    for key, rows in groups:
-        runs = own._replace(finished=rows)
-        cell = of_seeds(runs, column, lambda count, r=runs: _relative_error(r, count))
-        cell = cell._replace(values=np.log(cell.values.clip(lower=_LEAST)), scale="log")
-        if len(cell.values):
-            samples[key] = _corrected(cell, tries, chosen) if tries * chosen > 1 else cell
-    return samples
+    found = {
+        key: _of_cell(own._replace(finished=rows), column, tries, chosen) for key, rows in groups
+    }
+    return {key: sample for key, sample in found.items() if len(sample.values)}
+
+
+def _of_cell(own: Runs, column: str, tries: int, chosen: int) -> Sample:
+    """Returns the errors at one of several settings, whose seeds each chose a candidate.
+
+    The choice makes the error of every seed too small, so its allowance does not shrink with seeds.
+    """
+    sample = of_seeds(own, column, lambda count: _relative_error(own, count))
+    sample = sample._replace(values=np.log(sample.values.clip(lower=_LEAST)), scale="log")
+    seeds, mean = len(sample.values), float(sample.values.mean())
+
+    def wider(tail: float) -> tuple[float, float]:
+        spread = half_length(variance(sample), seeds, tail / tries) if seeds > 1 else 0.0
+        allowed = scipy.stats.norm.isf(tail / (tries * chosen)) * sample.error
+        reach = np.hypot(spread, allowed if seeds == 1 or chosen > 1 else 0.0)
+        return mean - reach, mean + reach
+
+    return sample._replace(ends=wider if tries * chosen > 1 else None)
+
+
+def _relative_error(own: Runs, count: int) -> float:
+    """Returns the relative standard error of a mean squared error.
+
+    That of the kept errors; without them, sqrt(2 / n) as for squares of n normal numbers.
+    """
+    ids = list(own.finished.get("id", []))
+    if not ids or any(one not in own.outcomes for one in ids):
+        return (2 / count) ** 0.5
+    kept = [np.square(own.outcomes[one].values, dtype=float) for one in ids]
+    return float(np.mean([one.std() / max(one.mean(), _LEAST) / len(one) ** 0.5 for one in kept]))
 
 
 def decisive(
@@ -369,34 +387,3 @@ def decisive(
         return decides._replace(lost=own.lost(column))
 
     return statistic
-
-
-def _relative_error(runs: Runs, count: int) -> float:
-    """Returns the relative standard error of a mean squared error.
-
-    That of the kept errors; without them, sqrt(2 / n) as for squares of n normal numbers.
-    """
-    rows = runs.finished
-    ids = rows["id"] if "id" in rows else []
-    kept = [
-        np.square(runs.outcomes[one].values, dtype=float) for one in ids if one in runs.outcomes
-    ]
-    if not kept or len(kept) < len(rows):
-        return (2 / count) ** 0.5
-    return float(np.mean([own.std() / max(own.mean(), _LEAST) / len(own) ** 0.5 for own in kept]))
-
-
-def _corrected(sample: Sample, tries: int, chosen: int) -> Sample:
-    """Widens the interval of one of several samples, whose seeds each chose a candidate.
-
-    The choice makes the error of every seed too small, so its allowance does not shrink with seeds.
-    """
-    seeds, mean = len(sample.values), float(sample.values.mean())
-
-    def wider(tail: float) -> tuple[float, float]:
-        spread = half_length(variance(sample), seeds, tail / tries) if seeds > 1 else 0.0
-        allowed = scipy.stats.norm.isf(tail / (tries * chosen)) * sample.error
-        reach = np.hypot(spread, allowed if seeds == 1 or chosen > 1 else 0.0)
-        return mean - reach, mean + reach
-
-    return sample._replace(ends=wider)
