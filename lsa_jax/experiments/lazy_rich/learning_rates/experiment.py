@@ -63,37 +63,43 @@ def make_claims(config: Config) -> list[Claim]:
     """Returns the two claims; muP's counts where the standard one's rate falls."""
     widths = min(config.sweep.width_factor), max(config.sweep.width_factor)
     item = f"factors of 2 of the best rate, width factor {widths[0]:g} to {widths[1]:g}"
+    standard, mup = (
+        of_best_rates(lambda best: best[1] - best[0], "width_factor", widths, parameterization=name)
+        for name in ("standard", "mup")
+    )
 
     def conditions(name: str) -> tuple[Condition, ...]:
         at_both = {"parameterization": name, "width_factor": widths}
-        each = ("width_factor", "width factor {:g}")
+        each = {"by": "width_factor", "label": "width factor {:g}"} | at_both
         return (
             enough("width_factor", 2, "two widths", parameterization=name),
-            of_curves("the best rate lies within the swept rates", at_an_end, *each, **at_both),
-            of_curves("both widths learn", _learns_nothing, *each, **at_both),
+            of_curves("the best rate lies within the swept rates", at_an_end, **each),
+            of_curves("both widths learn", _learns_nothing, **each),
         )
 
     stated = {"below": -STEADY, "conditions": conditions("standard"), "digits": 2}
-    falls = Claim(f"{item}, standard", _shift("standard", widths), **stated)
+    falls = Claim(f"{item}, standard", standard, **stated)
     stated = {"paper": 0.0, "within": STEADY, "seed_sd": 0.5, "digits": 2}
     stated["conditions"] = *conditions("mup"), shown(falls, "the standard parameterisation's falls")
-    return [falls, Claim(f"{item}, muP, within {STEADY:g}", _shift("mup", widths), **stated)]
+    return [falls, Claim(f"{item}, muP, within {STEADY:g}", mup, **stated)]
 
 
-def _shift(name: str, widths: tuple[int, int]) -> Statistic:
-    """Returns log2 of the best rate, widest minus narrowest, by jackknife over seeds."""
+def of_best_rates(
+    combine: Callable[[list[float]], float], by: str, places: Sequence[float], **settings: object
+) -> Statistic:
+    """Returns a statistic of log2 of the best rates at values of a setting, with its jackknife."""
 
-    def shifts(rows: pd.DataFrame) -> pd.Series:
-        first, last = (curve(rows, width_factor=width) for width in widths)
-        seeds = first.index.intersection(last.index)
+    def by_seed(rows: pd.DataFrame) -> pd.Series:
+        curves = [curve(rows, **{by: place}) for place in places]
+        seeds = sorted(set.intersection(*(set(one.index) for one in curves)))
 
-        def moved(kept: list[int]) -> float:
-            return best_rate(last.loc[kept]) - best_rate(first.loc[kept])
+        def of_seeds(kept: list[int]) -> float:
+            return combine([best_rate(one.loc[kept]) for one in curves])
 
-        return pd.Series(jackknife(list(seeds), moved), seeds)
+        return pd.Series(jackknife(seeds, of_seeds), seeds)
 
     # A loss that is not finite is an outcome of a rate that is too large: runs need to finish.
-    return computed(shifts, None, parameterization=name, width_factor=widths)
+    return computed(by_seed, None, **settings, **{by: tuple(places)})
 
 
 def of_curves(

@@ -22,9 +22,9 @@ compared with that of gradient descent with the infinite NTK in the same steps, 
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,10 +32,10 @@ import pandas as pd
 from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
     BEST_RATES,
     at_an_end,
-    best_rate,
     best_rates,
     curve,
     draw_losses,
+    of_best_rates,
     of_curves,
     wide_table,
 )
@@ -44,8 +44,8 @@ from lsa_jax.reporting.claims import Claim, enough, in_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, legend_below, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Statistic
-from lsa_jax.reporting.statistics import computed, jackknife, over, slope, value
+from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.statistics import over, slope, value
 from lsa_jax.reporting.write import table_of_means
 from lsa_jax.sweep.fields import Config
 
@@ -64,9 +64,7 @@ _AT_FALLS = {
 BELOW_EDGE = 0.75  # times 2 / rate: a sharpness at the start from which one can see it rise
 
 
-def make_claims(config: Config) -> list[Claim]:
-    """Returns the claims on the configuration's law."""
-    return _CLAIMS[config.law](config)
+# --- claims -------------------------------------------------------------------------------------
 
 
 def _agrees(
@@ -77,54 +75,33 @@ def _agrees(
     return Claim(f"{item}, within {margin:g}", statistic, **agreement, **fields)
 
 
-# --- the best rate ------------------------------------------------------------------------------
-
-
-def rate_slope(depth: int, scales: Sequence[float]) -> Statistic:
-    """Returns the slope of log best rate against log alpha, by jackknife over seeds."""
-
-    def slopes(rows: pd.DataFrame) -> pd.Series:
-        curves = [curve(rows, output_scale=scale) for scale in scales]
-        seeds = sorted(set.intersection(*(set(one.index) for one in curves)))
-
-        def of_seeds(kept: list[int]) -> float:
-            best = [best_rate(one.loc[kept]) for one in curves]
-            return np.polyfit(np.log2(scales), best, 1)[0] if np.isfinite(best).all() else np.nan
-
-        return pd.Series(jackknife(seeds, of_seeds), seeds)
-
-    # A loss that is not finite is an outcome of a rate that is too large: runs need to finish.
-    return computed(slopes, None, depth=depth, output_scale=tuple(scales))
-
-
 def _rate_claims(config: Config) -> list[Claim]:
-    scales = sorted(config.sweep.output_scale)
-    rich = [scale for scale in scales if scale * np.sqrt(config.width) <= 1]
-    lazy = [scale for scale in scales if scale >= 1]
-    return [
-        _rate_claim(words, depth, own, law)
-        for depth in config.sweep.depth
-        for words, own, law in (("lazy", lazy, 0.0), ("rich", rich, 2 - 2 / depth))
-        if len(own) > 1
-    ]
+    """Returns the claims on the slope of log best rate against log alpha at either end."""
+    alphas, claims = sorted(config.sweep.output_scale), []
+    rich = [alpha for alpha in alphas if alpha * np.sqrt(config.width) <= 1]
+    lazy = [alpha for alpha in alphas if alpha >= 1]
+    for depth in config.sweep.depth:
+        for words, own, law in (("lazy", lazy, 0.0), ("rich", rich, 2 - 2 / depth)):
+            if len(own) < 2:
+                continue
 
+            def fitted(best: list[float], own: list[float] = own) -> float:
+                finite = np.isfinite(best).all()
+                return np.polyfit(np.log2(own), best, 1)[0] if finite else np.nan
 
-def _rate_claim(words: str, depth: int, scales: Sequence[float], law: float) -> Claim:
-    at, each = {"depth": depth, "output_scale": tuple(scales)}, ("output_scale", "alpha {:.3g}")
-    where = f"alpha {scales[0]:.3g} to {scales[-1]:.3g}, {depth} layers"
-    return _agrees(
-        f"slope of log best rate against log alpha, {words}, {where}",
-        rate_slope(depth, scales),
-        law,
-        SLOPE_MARGIN,
-        seed_sd=0.1,
-        conditions=(
-            enough("output_scale", 3, "three output scales", **at),
-            of_curves("the best rates lie within the swept ones", at_an_end, *each, **at),
-            of_curves("the networks learn", _learns_nothing, *each, **at),
-        ),
-        digits=2,
-    )
+            at = {"depth": depth, "output_scale": tuple(own)}
+            curves = functools.partial(of_curves, by="output_scale", label="alpha {:.3g}", **at)
+            conditions = (
+                enough("output_scale", 3, "three output scales", **at),
+                curves("the best rates lie within the swept ones", at_an_end),
+                curves("the networks learn", _learns_nothing),
+            )
+            item = f"slope of log best rate against log alpha, {words}, alpha {own[0]:.3g} to "
+            item += f"{own[-1]:.3g}, {depth} layers"
+            slopes = of_best_rates(fitted, "output_scale", own, depth=depth)
+            stated = {"conditions": conditions, "digits": 2}
+            claims.append(_agrees(item, slopes, law, SLOPE_MARGIN, 0.1, **stated))
+    return claims
 
 
 def _learns_nothing(own: pd.DataFrame) -> str:
@@ -132,34 +109,29 @@ def _learns_nothing(own: pd.DataFrame) -> str:
     return "" if least < np.log(LEARNS) else f"has a loss of {np.exp(least):.2f} at best"
 
 
-# --- grokking -----------------------------------------------------------------------------------
-
-
-def delay_slope(scales: Sequence[float]) -> Statistic:
-    """Returns the slope by seed of the delay, log2 of a ratio of steps, against log2 alpha."""
-    of_ratio = slope("delay", "output_scale", output_scale=tuple(scales))
-    return lambda runs: of_ratio(runs.assign(delay=2 ** runs.finished["delay"]))
-
-
 def _grokking_claims(config: Config) -> list[Claim]:
+    """Returns the claims on when losses fall, and on the kernel's movement until then."""
     *scales, lazy = sorted(config.sweep.output_scale)
     if not scales:
         return []
     low, high = ({"output_scale": scale} for scale in (scales[0], scales[-1]))
+    at_lazy = {"output_scale": lazy}
     falls = in_all("the test loss falls", lambda rows: rows["test_falls"] == 1, **high)
-    fits = in_all(
-        "the training loss falls", lambda rows: rows["train_loss"] < LEVEL, output_scale=lazy
-    )
+    fits = in_all("the training loss falls", lambda rows: rows["train_loss"] < LEVEL, **at_lazy)
     four = enough("output_scale", 4, "four output scales")
+    of_ratio = slope("delay", "output_scale", output_scale=tuple(scales))
     later = "slope of log2 (step of the test loss's fall / that of the training loss's) against "
     later += f"log2 alpha, alpha {scales[0]:g} to {scales[-1]:g}"
     stays = f"test loss at the end at alpha {lazy:g}, which lazy training leaves high"
-    at_lazy = value("test_loss", output_scale=lazy)
     between = "share of the kernel's movement until the test loss falls that is after the training "
     between += "loss has fallen, alpha {output_scale:g}"
+
+    def rises(runs: Runs) -> Sample:  # the delay is log2 of a ratio of steps
+        return of_ratio(runs.assign(delay=2 ** runs.finished["delay"]))
+
     claims = [
-        Claim(later, delay_slope(scales), above=0.0, conditions=(four,)),
-        Claim(stays, at_lazy, above=LEVEL, conditions=(fits, falls)),
+        Claim(later, rises, above=0.0, conditions=(four,)),
+        Claim(stays, value("test_loss", **at_lazy), above=LEVEL, conditions=(fits, falls)),
     ]
     for at in (low, high):
         share = value("kernel_between", **at)
@@ -169,9 +141,6 @@ def _grokking_claims(config: Config) -> list[Claim]:
             item = f"{words} at alpha {scales[-1]:g}, fall of the {name} loss"
             claims.append(Claim(item, value(f"{column}_{part}", **high), digits=6))
     return claims
-
-
-# --- sharpness and scaling ----------------------------------------------------------------------
 
 
 def _sharpness_claims(config: Config) -> list[Claim]:
@@ -206,87 +175,6 @@ def _scaling_claims(config: Config) -> list[Claim]:
             ratio = over(value("exponent", output_scale=scale, **at), kernel)
             claims.append(_agrees(item, ratio, law, EXPONENT_MARGIN, 0.1, digits=2))
     return claims
-
-
-_CLAIMS = {
-    "rate": _rate_claims,
-    "grokking": _grokking_claims,
-    "sharpness": _sharpness_claims,
-    "scaling": _scaling_claims,
-}
-
-
-# --- report -------------------------------------------------------------------------------------
-
-# Swept settings, and their headings.
-_SWEPT = {
-    "output_scale": "alpha",
-    "learning_rate": "rate",
-    "source_exponent": "beta",
-    "phases": "phases",
-}
-
-
-# By law: the heading of the table, and columns of results with their headings.
-_TABLES = {
-    "grokking": (
-        f"Steps at which losses fall below {LEVEL:g} of a guess's",
-        {
-            "train_step": "step, training loss",
-            "test_step": "step, test loss",
-            "delay": "delay, log2",
-            "kernel_between": "kernel's share between",
-            "train_loss": "training loss at the end",
-            "test_loss": "test loss at the end",
-        },
-    ),
-    "sharpness": (
-        "Sharpness along training",
-        {
-            "start_ratio": "sharpness / (2 / rate), start",
-            "edge_ratio": "the same, last half",
-            "sharpening": "last half / start",
-            "train_loss": "training loss at the end",
-        },
-    ),
-    "scaling": (
-        f"Powers of 1 / step with which losses fall, from {FROM:g} of the steps on",
-        {
-            "exponent": "power of the loss",
-            "kernel_exponent": "of the infinite NTK, at this rate",
-            "train_loss": "training loss at the end",
-            "test_loss": "test loss at the end",
-        },
-    ),
-}
-
-
-def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
-    """Returns the law's table, claims and figure."""
-    table = runs.finished
-    if "train_loss" not in table:
-        return Report(notes=["All runs left the finite numbers."])
-    if config.law == "rate":
-        heading, by = BEST_RATES, ("output_scale", "depth")
-        shown = wide_table(best_rates(table, by), *by, "{} layers")
-        draw = functools.partial(_draw_rates, config.width, table)
-    else:
-        heading, columns = _TABLES[config.law]
-        swept = {name: heading for name, heading in _SWEPT.items() if name in table}
-        shown = table_of_means(table.rename(columns=swept), list(swept.values()), columns)
-        histories = files.read_histories(workdir, table, ["id", *swept])
-        own = (table, histories) if config.law == "grokking" else (histories,)
-        draw = functools.partial(_DRAWN[config.law], *own)
-    return Report(
-        tables=[(heading, shown)],
-        claims=make_claims(config),
-        figures={config.law: draw},
-        notes=[
-            f"{table['seed'].nunique()} seed(s), {config.steps} steps on {config.num_train} "
-            f"examples; {int(table['diverged'].sum())} of {len(table)} runs left the finite "
-            "numbers. Losses are over that of the output 0."
-        ],
-    )
 
 
 # --- figures ------------------------------------------------------------------------------------
@@ -387,4 +275,88 @@ def _draw_scaling(histories: pd.DataFrame) -> Any:
     return figure
 
 
-_DRAWN = {"grokking": _draw_grokking, "sharpness": _draw_sharpness, "scaling": _draw_scaling}
+# --- report -------------------------------------------------------------------------------------
+
+# Swept settings, and their headings.
+_SWEPT = {
+    "output_scale": "alpha",
+    "learning_rate": "rate",
+    "source_exponent": "beta",
+    "phases": "phases",
+}
+
+
+class _Law(NamedTuple):
+    """A law's claims, its table (heading, and columns of results with theirs), and its figure."""
+
+    claims: Callable[[Config], list[Claim]]
+    heading: str
+    columns: dict[str, str]
+    draw: Callable[..., Any]
+
+
+_LAWS = {
+    "rate": _Law(_rate_claims, BEST_RATES, {}, _draw_rates),
+    "grokking": _Law(
+        _grokking_claims,
+        f"Steps at which losses fall below {LEVEL:g} of a guess's",
+        {
+            "train_step": "step, training loss",
+            "test_step": "step, test loss",
+            "delay": "delay, log2",
+            "kernel_between": "kernel's share between",
+            "train_loss": "training loss at the end",
+            "test_loss": "test loss at the end",
+        },
+        _draw_grokking,
+    ),
+    "sharpness": _Law(
+        _sharpness_claims,
+        "Sharpness along training",
+        {
+            "start_ratio": "sharpness / (2 / rate), start",
+            "edge_ratio": "the same, last half",
+            "sharpening": "last half / start",
+            "train_loss": "training loss at the end",
+        },
+        _draw_sharpness,
+    ),
+    "scaling": _Law(
+        _scaling_claims,
+        f"Powers of 1 / step with which losses fall, from {FROM:g} of the steps on",
+        {
+            "exponent": "power of the loss",
+            "kernel_exponent": "of the infinite NTK, at this rate",
+            "train_loss": "training loss at the end",
+            "test_loss": "test loss at the end",
+        },
+        _draw_scaling,
+    ),
+}
+
+
+def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
+    """Returns the law's table, claims and figure."""
+    table, law = runs.finished, _LAWS[config.law]
+    if "train_loss" not in table:
+        return Report(notes=["All runs left the finite numbers."])
+    if config.law == "rate":
+        by = ("output_scale", "depth")
+        shown = wide_table(best_rates(table, by), *by, "{} layers")
+        draw = functools.partial(law.draw, config.width, table)
+    else:
+        swept = {name: heading for name, heading in _SWEPT.items() if name in table}
+        shown = table_of_means(table.rename(columns=swept), list(swept.values()), law.columns)
+        histories = files.read_histories(workdir, table, ["id", *swept])
+        own = (table, histories) if config.law == "grokking" else (histories,)
+        draw = functools.partial(law.draw, *own)
+    return Report(
+        tables=[(law.heading, shown)],
+        claims=law.claims(config),
+        figures={config.law: draw},
+        notes=[
+            f"{table['seed'].nunique()} seed(s), {config.steps} steps on {config.num_train} "
+            f"examples; {int(table['diverged'].sum())} of {len(table)} runs left the finite "
+            "numbers. Losses are over that of the output 0."
+        ],
+    )
