@@ -43,20 +43,6 @@ def arc_cosine_kernel(x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]) -> Flo
     return relu_duals(x1 @ x2.T, *variances)[0]
 
 
-def _kernels(config: Config) -> Iterator[tuple[float | None, Callable]]:
-    """Yields the kernels [n1, n2] of a learner, one a bandwidth where it has one."""
-    if config.learner == "gaussian":
-        for bandwidth in config.bandwidths:
-            yield bandwidth, gaussian_kernel(bandwidth)
-    elif config.learner == "arc_cosine":
-        yield None, arc_cosine_kernel
-    elif config.learner == "last_exact":  # of features, which are computed once
-        yield None, lambda features1, features2: features1 @ features2.T
-    else:
-        network = tasks.make_network(config)
-        yield None, network.kernel if config.learner == "ntk_infinite" else network.nngp
-
-
 def full_ntk(
     apply: Callable, params: Any, x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]
 ) -> Float[np.ndarray, "n1_k n2_k"]:
@@ -82,10 +68,19 @@ def _grams(
         # Rounding leaves a kernel computed in parts not quite symmetric.
         yield None, (gram + gram.T) / 2, gram_test
         return
-    if config.learner == "last_exact":
+    kernel_of: dict[float | None, Callable] = {}  # by bandwidth, where there is one
+    if config.learner == "gaussian":
+        kernel_of = {bandwidth: gaussian_kernel(bandwidth) for bandwidth in config.bandwidths}
+    elif config.learner == "arc_cosine":
+        kernel_of[None] = arc_cosine_kernel
+    elif config.learner == "last_exact":  # of features, which are computed once
         initial = tasks.initial_params(config)
         train, test = (last_features(config.net, initial, x) for x in (train, test))
-    for bandwidth, kernel in _kernels(config):
+        kernel_of[None] = lambda features1, features2: features1 @ features2.T
+    else:
+        network = tasks.make_network(config)
+        kernel_of[None] = network.kernel if config.learner == "ntk_infinite" else network.nngp
+    for bandwidth, kernel in kernel_of.items():
         yield bandwidth, kernels.gram(kernel, train), kernels.gram(kernel, test, train)
 
 

@@ -207,12 +207,6 @@ _NUMBERS = ["part", "seed", "relative_norm", "test_error"]
 _OF_SGD = ["width", "learning_rate", "weight_decay", "train_error", "test_error", "relative_norm"]
 
 
-def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Returns the least norm of the runs with at most an error, for each error of a column."""
-    ordered = runs.sort_values([column, "relative_norm"])[[column, "relative_norm"]]
-    return ordered.assign(relative_norm=ordered["relative_norm"].cummin()).reset_index(drop=True)
-
-
 def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
     """Draws the least norm at most an error against the error: by hand, and by SGD."""
     figure, ((axis,),) = subplots(1, 1, 6, 4)
@@ -222,8 +216,8 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
         (PALETTE[2], runs, "test_error", "least by SGD, test error", {"ds": "steps-post"}),
     ):
         if len(rows):
-            points = least_norms(rows, error)
-            norms = d**0.5 * points["relative_norm"]
+            points = rows.sort_values([error, "relative_norm"])
+            norms = d**0.5 * points["relative_norm"].cummin()
             axis.plot(points[error].clip(lower=1e-3), norms, color=color, label=label, **style)
     axis.set(xscale="log", xlim=(0.004, 1.2), ylim=(0, None), xlabel="error")
     axis.set(ylabel="Frobenius norm")
