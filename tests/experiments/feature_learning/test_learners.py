@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from reports import make_report
 from small_sweeps import maker, swept
 
 from lsa_jax.data.dataset import Dataset
@@ -338,12 +337,11 @@ def finished(tmp_path_factory):
         memorise__epochs=2,
     )
     folder = tmp_path_factory.mktemp("learning") / "out"
-    results = swept(config, points, folder)
-    return points, folder, results, make_report(config, results, folder)
+    return points, folder, swept(config, points, folder)
 
 
 def test_runs_of_a_seed_keep_outcomes_on_its_test_set_and_have_its_settings(finished):
-    points, folder, results, _ = finished
+    points, folder, results = finished
     assert (results["status"] == "ok").all() and len(results) == 8
     kept = outcomes.read(folder, results["id"])
     for point, row in zip(points, results.to_dict("records"), strict=True):

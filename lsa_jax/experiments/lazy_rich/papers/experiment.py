@@ -276,15 +276,10 @@ def _draw(fine: pd.DataFrame, names: tuple[str, ...]) -> Any:
     for place, (learner, label) in enumerate(LEARNERS.items()):
         values = [_scores(fine[fine["task"] == task], learner) for task in names]
         heights = np.arange(len(names)) + 0.14 * (place - 2)
-        axis.errorbar(
-            [own.mean() for own in values],
-            heights,
-            xerr=[own.std() if len(own) > 1 else 0.0 for own in values],
-            fmt="o",
-            color=PALETTE[place],
-            label=label,
-            markersize=5,
-        )
+        means = [own.mean() for own in values]
+        spreads = [own.std() if len(own) > 1 else 0.0 for own in values]
+        style = {"fmt": "o", "color": PALETTE[place], "label": label, "markersize": 5}
+        axis.errorbar(means, heights, xerr=spreads, **style)
     axis.set_yticks(range(len(names)), [TASKS[task].replace(" (", "\n(") for task in names])
     axis.set(xlabel="test accuracy, or variance explained (%)")
     axis.invert_yaxis()
