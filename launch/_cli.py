@@ -175,7 +175,8 @@ def _refuse_config() -> None:
     for flag in configured() if CONFIG.present else _overrides:
         raise InputError(
             f"{flag} is given to a command that reads no configuration; accepted: without it, as "
-            "launch.sweep, launch.run, launch.slurm, launch.preflight and launch.show take one"
+            "launch.sweep, launch.run, launch.slurm, launch.cluster, launch.preflight and "
+            "launch.show take one"
         )
 
 

@@ -242,6 +242,7 @@ def _run_missing(
     load: Callable[[], Any],
     workdir: Path,
     watch: Watch,
+    shown: bool = True,
 ) -> None:
     """Runs the groups with a missing point; reads the data only if there are any."""
     everyone = processes.everyone()
@@ -257,7 +258,7 @@ def _run_missing(
         firsts = {kinds[number]: number for number in reversed(missing)}.values()
         order = sorted(missing, key=lambda n: len(groups[n]) if n in firsts else math.inf)
         before = 0
-        with Progress(sizes.total(), shown=everyone.is_first, kinds=sizes) as bar:
+        with Progress(sizes.total(), shown=shown and everyone.is_first, kinds=sizes) as bar:
             for number in order:
 
                 def advance(
@@ -267,7 +268,7 @@ def _run_missing(
 
                 _run_group(experiment, groups[number], data, workdir, watch, advance)
                 before += len(groups[number])
-    elif everyone.is_first:
+    elif shown and everyone.is_first:
         print(f"all {sum(map(len, groups))} runs are done already; nothing to run")
 
 
@@ -360,6 +361,7 @@ def run_groups(
     numbers: Sequence[int],
     *,
     data_dir: Path | None,
+    shown: bool = True,
 ) -> None:
     """Runs the missing points of some groups of a recorded sweep; other processes run others.
 
@@ -372,7 +374,7 @@ def run_groups(
     experiment = load_experiment(config.experiment)
     groups = experiment.groups(points)
     load = functools.partial(experiment.load, points, data_dir)
-    _run_missing(experiment, [groups[n] for n in numbers], load, workdir, UNWATCHED)
+    _run_missing(experiment, [groups[n] for n in numbers], load, workdir, UNWATCHED, shown=shown)
 
 
 # --- the report ----------------------------------------------------------------------------------

@@ -37,7 +37,12 @@ def folders(root: Path) -> list[Path]:
 
 
 def run(
-    workdir: Path, numbers: Sequence[int], data_dir: Path | None, *, wait: bool = True
+    workdir: Path,
+    numbers: Sequence[int],
+    data_dir: Path | None,
+    *,
+    wait: bool = True,
+    shown: bool = True,
 ) -> int | None:
     """Runs the missing runs of some groups, numbered from 0, while it holds them.
 
@@ -59,7 +64,7 @@ def run(
                 from lsa_jax.sweep.run import run_groups
 
                 config, points = recorded_points(workdir)
-                run_groups(config, points, workdir, numbers, data_dir=data_dir)
+                run_groups(config, points, workdir, numbers, data_dir=data_dir, shown=shown)
     except locks.InUseError:
         if wait:
             raise

@@ -1,0 +1,147 @@
+"""Groups on a Dask cluster: lost workers, killed commands and two at once change no bit."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("distributed", reason="needs pip install -e '.[dask]'")
+
+# Four groups of one run, half of each learner.
+WORDS = [
+    "--config=configs/quickstart.py:quick",
+    "--config.max_replicas=1",
+    "--config.sweep.learner=('network', 'ntk_infinite')",
+    "--config.sweep.seed=(0,)",
+    "--config.sweep.noise=(0.0, 0.01)",
+    "--config.network.epochs=40",
+    "--config.network.checkpoint_every=5",
+]
+CLOCK = ("seconds", "images_per_second", "peak_fraction", "matrix_seconds")
+ENVIRONMENT = {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")}
+
+
+def results(workdir: Path) -> dict[str, str]:
+    """Returns a hash of each run's numbers, without its times, and of its history."""
+    found = {}
+    for path in workdir.glob("runs/*/result.json"):
+        result = json.loads(path.read_text())
+        kept = {name: value for name, value in result.items() if name not in CLOCK}
+        history = (path.parent / "metrics.jsonl").read_bytes()
+        content = json.dumps(kept, sort_keys=True).encode() + history
+        found[path.parent.name] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+class Witness:
+    """Sees each result when it appears, and whether it is written again with other numbers."""
+
+    def __init__(self, workdir: Path) -> None:
+        """Watches a sweep's folder."""
+        self._workdir, self._inodes = workdir, {}
+        self.first: dict[str, str] = {}
+        self.again = self.different = 0
+
+    def look(self) -> None:
+        """Compares the results with those seen before."""
+        inodes = {p: p.stat().st_ino for p in self._workdir.glob("runs/*/result.json")}
+        written = [path for path, inode in inodes.items() if self._inodes.get(path) != inode]
+        self._inodes = inodes
+        now = results(self._workdir) if written else {}
+        for path in written:
+            name = path.parent.name
+            self.again += name in self.first
+            self.different += self.first.setdefault(name, now[name]) != now[name]
+
+
+@pytest.fixture
+def begin(fork):
+    """Starts a command in a fork, on one device."""
+    started = []
+
+    def start(script, *arguments):
+        started.append(fork(script, *arguments, environment=os.environ | ENVIRONMENT))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    """Starts a scheduler of Dask, and returns its address."""
+    log = tmp_path / "scheduler.log"
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host=127.0.0.1"]
+    command += ["--port=0", "--no-dashboard"]
+    with log.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file)
+    try:
+        wait_until(lambda: re.search(r"Scheduler at:\s+tcp", log.read_text()))
+        yield re.search(r"Scheduler at:\s+(tcp://\S+)", log.read_text())[1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_until(happened):
+    deadline = time.monotonic() + 300  # of a busy machine
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def whole(fork, tmp_path_factory):
+    """The results of an undisturbed sweep."""
+    workdir = tmp_path_factory.mktemp("whole") / "out"
+    ended = fork("sweep", *WORDS, f"--workdir={workdir}", environment=os.environ | ENVIRONMENT)
+    status, _, errors = ended.wait()
+    assert status == 0, errors
+    return results(workdir)
+
+
+def test_killed_workers_and_commands_and_two_commands_at_once_change_no_bit(
+    begin, scheduler, whole, tmp_path
+):
+    workdir = tmp_path / "out"
+    command = ["cluster", *WORDS, f"--workdir={workdir}", f"--scheduler={scheduler}"]
+
+    def worker():
+        arguments = ["--nthreads=1", "--no-nanny", "--no-dashboard", "--memory-limit=0"]
+        return begin("distributed.cli.dask_worker", scheduler, *arguments)
+
+    first, client = worker(), begin(*command)
+    wait_until(
+        lambda: list(workdir.glob("groups/network*/step_*.npz")) or not client.process.is_alive()
+    )
+    assert not list(workdir.glob("runs/network*/result.json"))
+    os.kill(first.process.pid, signal.SIGKILL)  # in mid-group
+    second = worker()
+    wait_until(lambda: list(workdir.glob("runs/network*/result.json")))
+    assert client.process.is_alive()
+    os.kill(client.process.pid, signal.SIGKILL)
+    witness = Witness(workdir)
+    clients = [begin(*command), begin(*command)]
+    while any(client.process.is_alive() for client in clients):
+        witness.look()
+        time.sleep(0.05)
+    witness.look()
+    assert [client.wait()[0] for client in clients] == [0, 0], [c.wait()[2] for c in clients]
+    assert second.process.is_alive()
+    assert results(workdir) == whole and not witness.different
+    assert (workdir / "report.md").exists() and not list(workdir.rglob("*.partial"))
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line_and_nothing_is_written(refused, tmp_path):
+    words = [f"--workdir={tmp_path / 'out'}", "--scheduler=tcp://127.0.0.1:1"]
+    line = refused("cluster", *WORDS, *words, bare=False)
+    assert "tcp://127.0.0.1:1" in line and "--local=4" in line
+    assert not (tmp_path / "out").exists()
