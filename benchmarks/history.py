@@ -44,7 +44,7 @@ def append(file: Path, suite: str, row: dict[str, Any]) -> str:
     Args:
         file: is made if need be.
         suite: of the work.
-        row: as `measure` returns it.
+        row: with the device's kind in JAX, as `launch.benchmark` has it.
 
     Raises:
         InputError: the file has other columns.

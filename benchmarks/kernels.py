@@ -81,6 +81,7 @@ def _infinite(
                 f"batch {b} on {devices} device(s)": _batched(theirs, x1, x2, b, devices)
                 for b, devices in fitting
             },
+            traced=ours,
         )
 
 
@@ -126,6 +127,7 @@ def _finite(width: int, n: int, *, full: bool) -> Iterator[Contest]:
             ours,
             "neural-tangents",
             {method.name.lower().replace("_", " "): theirs(method, apply)},
+            traced=ours,
         )
 
 

@@ -81,10 +81,10 @@ def _linearized(side: int, batch: int, n: int, epochs: int) -> Iterator[Contest]
     size = f"{n} examples, {epochs} epochs of batches of {batch}"
     run = partial(ours, params, x)
     scan = {"linearize and grad": partial(plain, params, x)}
-    yield Contest(work, size, len(batches), run, "compiled scan", scan)
+    yield Contest(work, size, len(batches), run, "compiled scan", scan, traced=run)
     steps = {"compiled steps": from_python}
     work += ", from Python"
-    yield Contest(work, size, len(batches), run, "Python loop", steps)
+    yield Contest(work, size, len(batches), run, "Python loop", steps, traced=run)
 
 
 def _solving(n: int) -> Iterator[Contest]:

@@ -31,6 +31,9 @@ class Contest(NamedTuple):
     ours: Callable[[], Any]
     peer: str  # name of the other library or way
     peers: dict[str, Callable[[], Any]]  # by setting (batch size, method); the fastest one counts
+    # The same as `ours` where JAX can trace it, or by `kernels.gram`, so that its operations can be
+    # counted; None where the host computes it.
+    traced: Callable[[], Any] | None = None
 
 
 class Skipped(NamedTuple):
@@ -52,12 +55,12 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
         rounds: turns of each.
 
     Returns:
-        One row: work, size, device (its kind in JAX), ours_s, ours_per_s, peer (with its best
-        setting), peer_per_s, ratio, ours_processor_s and processor_ratio (of the least processor
-        times, which other work on the machine changes little), max_rel_diff (largest difference
-        over the largest value, with the peer's float32 errors: some 1e-4 on the diagonal of
-        neural-tangents' ReLU kernels), ours_peak_mb and peer_peak_mb (growth of the process while
-        computing; None where it is unknown).
+        One row: work, size, ours_s, ours_per_s, peer (with its best setting), peer_per_s, ratio,
+        ours_processor_s and processor_ratio (of the least processor times, which other work on the
+        machine changes little), max_rel_diff (largest difference over the largest value, with the
+        peer's float32 errors: some 1e-4 on the diagonal of neural-tangents' ReLU kernels),
+        ours_peak_mb and peer_peak_mb (growth of the process while computing; None where it is
+        unknown).
 
     Raises:
         NumericalError: the two results are not both finite.
@@ -78,7 +81,6 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     return {
         "work": contest.work,
         "size": contest.size,
-        "device": jax.devices()[0].device_kind,
         "ours_s": ours_s,
         "ours_per_s": contest.count / ours_s,
         "peer": f"{contest.peer}, {best}",

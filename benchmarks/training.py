@@ -101,7 +101,7 @@ def _encoder(sizes: transformer.Sizes, num_layers: int) -> models.Model:
 
 def _contest(name: str, work: _Work) -> Contest:
     data, order = _data(work)
-    ours, start = _ours(work, data)
+    ours, program, start = _ours(work, data)
     return Contest(
         name,
         f"{work.steps} batches of {work.batch}, inputs {' x '.join(map(str, work.example))}",
@@ -109,6 +109,7 @@ def _contest(name: str, work: _Work) -> Contest:
         ours,
         "PyTorch",
         {way: _theirs(work, start, data, order, way) for way in _ways(work)},
+        traced=program,
     )
 
 
@@ -125,8 +126,8 @@ def _data(work: _Work) -> tuple[Dataset, np.ndarray]:
     return Dataset(inputs, np.eye(_CLASSES, dtype=np.float32)[np.arange(count) % _CLASSES]), order
 
 
-def _ours(work: _Work, data: Dataset) -> tuple[Callable, Any]:
-    """Returns an epoch of `training.train`, and the network's weights."""
+def _ours(work: _Work, data: Dataset) -> tuple[Callable, Callable, Any]:
+    """Returns an epoch of `training.train`, its compiled part, and the network's weights."""
     model = linearized_model(work.model) if work.linearised else work.model
     frozen = ("initial",) if work.linearised else ()
     loss = training.softmax_cross_entropy if work.vocabulary is None else _token_loss
@@ -145,7 +146,7 @@ def _ours(work: _Work, data: Dataset) -> tuple[Callable, Any]:
             layout.gather(loss)[0], weights, _weights(layout.gather(state.params), work), work.steps
         )
 
-    return run, weights
+    return run, program, weights
 
 
 def _weights(params: Any, work: _Work) -> Any:

@@ -11,9 +11,11 @@ Examples:
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
 difference of the results, and the memory of each. Works whose peer is not installed are skipped;
-the extra `peers` brings PyTorch and nngeometry. --history adds the rows to a table, with machine
-and versions, and draws their ratios of processor times next to it; a ratio a tenth below the last
-one of the same machine is printed as slower, with exit status 1.
+the extra `peers` brings PyTorch and nngeometry. --json also has the device, and the operations and
+bytes of the work, from which launch.preflight --calibrate computes the share of the roofline's
+rate. --history adds the rows to a table, with machine and versions, and draws their ratios of
+processor times next to it; a ratio a tenth below the last one of the same machine is printed as
+slower, with exit status 1.
 On a CPU every core is a device, unless XLA_FLAGS sets a number of devices; programs on one
 device use the other cores where XLA can.
 """
@@ -59,6 +61,7 @@ def main() -> int:
     _make_cores_devices()
     from benchmarks import history
     from benchmarks.measure import Skipped, measure
+    from lsa_jax.preflight import programs
     from lsa_jax.reporting import files
 
     suite = importlib.import_module(f"benchmarks.{_SUITE.value}")
@@ -69,7 +72,8 @@ def main() -> int:
         if isinstance(contest, Skipped):
             print(f"{contest.work}: skipped, as {contest.reason}", flush=True)
         else:
-            rows.append(measure(contest, _ROUNDS.value))
+            row = measure(contest, _ROUNDS.value)
+            rows.append(row | programs.described(contest.traced))
             _print(rows[-1])
             if file is not None:
                 files.write_json(file, rows)

@@ -6,10 +6,10 @@ Examples:
 
 A line each, green or red: versions, devices, precision of products against float64, an infinite and
 a finite kernel against closed forms, training, checkpoints and locks on the file system of
---workdir (by default the current folder), rates of a device and the share of them that an epoch
-and a kernel reach, for --efficiency of launch.preflight. A red line is followed by what to do.
---json keeps everything. It takes one to two minutes on a CPU. Exit status: 0, all green; 1,
-something red; 2, a mistake in the input.
+--workdir (by default the current folder), rates of a device and the share of them that an epoch and
+a kernel reach. A red line is followed by what to do. --json keeps everything; with it
+launch.preflight --calibrate=doctor.json estimates times on this machine. It takes one to two
+minutes on a CPU. Exit status: 0, all green; 1, something red; 2, a mistake in the input.
 """
 
 import sys
@@ -42,7 +42,9 @@ def main() -> int:
     red = [finding.name for finding in findings if not finding.good]
     print(f"red: {', '.join(red)}" if red else "all green")
     if file is not None:
-        files.write_json(file, {"checks": [finding._asdict() for finding in findings]})
+        numbers = findings[-1].numbers
+        calibration = {name: numbers.get(name) for name in ("chip", "calibration")}
+        files.write_json(file, {"checks": [f._asdict() for f in findings], **calibration})
     return int(bool(red))
 
 

@@ -12,12 +12,15 @@ shapes, and each of its programs is compiled for --topology. A line each: calls,
 device, operations and bytes of a call, the least time by the roofline and its bound, the precision
 of products, exchanges between devices. JAX uses three quarters of a GPU's memory, or the share in
 XLA_CLIENT_MEM_FRACTION. Then the host's work, and the likely time of an epoch, a run and the sweep
-at a share of the roofline's rate: --efficiency, which launch.doctor measures on such a machine. A
-CPU's rates are not known. Exit status: 0, it fits; 1, it does not; 2, a mistake in the input.
+at a share of the roofline's rate: --efficiency, which is assumed, or with --calibrate=FILE the
+share that programs reached on such a machine (launch.benchmark or launch.doctor --json=FILE). A
+CPU's rates are measured by launch.doctor on it. Exit status: 0, it fits; 1, it does not; 2, a
+mistake in the input.
 """
 
 import os
 import sys
+from pathlib import Path
 
 from absl import flags
 
@@ -31,6 +34,9 @@ _TOPOLOGY = flags.DEFINE_string("topology", None, "Machine, such as v5e:2x2, h10
 _JSON = _cli.define_path("json", None, "File to write everything to.")
 _EFFICIENCY = flags.DEFINE_float(
     "efficiency", 0.4, "Share of the roofline's rate that is reached.", 1e-3, 1.0
+)
+_CALIBRATE = _cli.define_path(
+    "calibrate", None, "File of launch.benchmark or launch.doctor --json on such a machine."
 )
 
 # Keeps the compilers from looking for a device, its driver or its libraries.
@@ -70,18 +76,20 @@ def main() -> int:
     def show_program(done: int, name: str) -> None:
         print(f"compiling {done + 1}: {name}", file=sys.stderr)
 
-    chip = machine.chip
+    chip, shares = machine.chip, programs.assumed(_EFFICIENCY.value)
+    if _CALIBRATE.value:
+        chip, shares = programs.calibrated(Path(_CALIBRATE.value), chip, _EFFICIENCY.value)
     devices = machines.compile_devices(machine)
     with backend.built_for(chip.platform, machine.memory, machine.count, devices[0]):
         noted = dry_run.run(load_experiment(config.experiment), points, data_dir, show_group)
-        compiled = programs.compile_programs(noted, devices, chip, show_program)
+        compiled = programs.compile_programs(noted, devices, chip, shares, show_program)
     if not compiled:
         raise InputError(
             f"--config is {_cli.config_name()!r}, which compiles nothing for a device: all is "
             "computed on the host; accepted: a configuration that trains or has kernels"
         )
     solved = {one.name: calls for one, calls in noted if isinstance(one, dry_run.Solve)}
-    result = programs.Result(machine, compiled, solved, _EFFICIENCY.value, len(points))
+    result = programs.Result(machine, compiled, solved, shares, len(points))
     if file is not None:
         files.write_json(file, result.as_json())
     print(result.as_text())

@@ -336,29 +336,22 @@ def _measured_chip() -> tuple[Chip, float, float]:
     return Chip(backend.platform(), kind, backend.memory(), bandwidth, flops), busy, wanted
 
 
-def _work() -> list[tuple[Count, float]]:
-    """Counts and times an epoch of training on a device, and its part of a kernel's tiles."""
+def _work() -> list[dict[str, Any]]:
+    """Times an epoch of training and the tiles of a kernel; returns a row of a benchmark each."""
     width, examples = (1, 500) if backend.is_cpu() else (16, 4000)
-    kernel, x = models.cnn().kernel, np.random.default_rng(3).standard_normal((examples, 28, 28, 1))
-    tiles = functools.partial(kernels.gram, kernel, x.astype(np.float32))
     _, history = _first(width)
     recorder = DryRun(without_data=False)
     with backend.noted_by(recorder):
         _trained(width)
-        tiles()
     (epoch,) = (p for p, _ in recorder.found if isinstance(p, Mapped) and p.name == "train_epoch")
-    ((tile, calls),) = (pair for pair in recorder.found if isinstance(pair[0], programs.Matrix))
+    count = costs.count_traced(epoch.traced, parts=epoch.num_devices)
     trained = len(_digits()[0].targets) * epoch.num_devices
-    return [
-        (
-            costs.count_traced(epoch.traced, parts=epoch.num_devices),
-            trained / history.throughput.examples_per_second,
-        ),
-        (
-            programs.count_tile(tile).scaled(calls / backend.device_count()),
-            costs.timed(tiles),
-        ),
-    ]
+    seconds = trained / history.throughput.examples_per_second
+    row = {"device": jax.devices()[0].device_kind, "tiles": False, "ours_s": seconds}
+    row |= {"products": count.products, "others": count.others, "bytes": count.bytes}
+    kernel, x = models.cnn().kernel, np.random.default_rng(3).standard_normal((examples, 28, 28, 1))
+    tiles = functools.partial(kernels.gram, kernel, x.astype(np.float32))
+    return [row, programs.described(tiles) | {"ours_s": costs.timed(tiles)}]
 
 
 def _throughput(folder: Path) -> Finding:
@@ -367,7 +360,12 @@ def _throughput(folder: Path) -> Finding:
     sheet = next(
         (chip for chip in CHIPS.values() if chip.flops and chip.kind == measured.kind), None
     )
-    shares = [costs.roofline(count, sheet or measured)[0] / s for count, s in _work()]
+    rows = _work()
+    shares = [
+        costs.roofline(Count(r["products"], r["others"], r["bytes"], False), sheet or measured)[0]
+        / r["ours_s"]
+        for r in rows
+    ]
     highest, copied = measured.flops["highest"], measured.bandwidth
     words = f"float32 products {highest / 1e9:,.0f} GFLOP/s, memory {copied / 1e9:,.0f} GB/s; an "
     words += f"epoch at {shares[0]:.0%} and a kernel at {shares[1]:.0%} of the roofline"
@@ -381,7 +379,7 @@ def _throughput(folder: Path) -> Finding:
         reached = min(highest / sheet.flops["highest"], copied / sheet.bandwidth)
         good = reached > _LEAST_OF_PEAK
         words += f"; {reached:.0%} of the data sheet's rates"
-    numbers = {"chip": measured._asdict(), "shares": shares}
+    numbers = {"chip": measured._asdict(), "shares": shares, "calibration": rows}
     return Finding(good, words, numbers)
 
 

@@ -4,10 +4,13 @@ import importlib.util
 import math
 import os
 import re
+import subprocess
+import sys
 from typing import Any, NamedTuple
 
 import jax
 from jax.experimental import topologies
+from jax.sharding import SingleDeviceSharding
 
 from lsa_jax.costs import CHIPS, Chip
 from lsa_jax.errors import InputError
@@ -79,20 +82,42 @@ PLUGINS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def check_compiler(machine: Machine) -> None:
-    """Raises InputError where the machine's compiler is missing."""
+    """Raises InputError where the machine's compiler is missing, or does not know XLA_FLAGS.
+
+    An unknown flag ends the process that compiles first, so a process of its own tries them.
+    """
     modules, command = PLUGINS.get(machine.chip.platform, ((), ""))
     if modules and not any(map(importlib.util.find_spec, modules)):
         raise InputError(
             f"--topology is {machine.name!r}, and no compiler for it is installed; accepted: after "
             f"{command}"
         )
+    flags = os.environ.get("XLA_FLAGS", "")
+    known = "--xla_force_host_platform_device_count="  # to every compiler
+    if all(flag.startswith(known) for flag in flags.split()):
+        return
+    trial = "from lsa_jax.preflight import machines as m; m.compile_little(m.parse({!r}))"
+    tried = [sys.executable, "-c", trial.format(machine.name)]
+    done = subprocess.run(tried, capture_output=True, text=True, check=False)
+    if unknown := re.search(r"Unknown flags? in XLA_FLAGS: (.*)", done.stderr):
+        raise InputError(
+            f"XLA_FLAGS is {flags!r}, and the compiler for {machine.name} does not know "
+            f"{unknown[1]}; accepted: flags that it knows, or none"
+        )
+
+
+def compile_little(machine: Machine) -> None:
+    """Compiles a sum for a machine, so that its compiler reads XLA_FLAGS."""
+    device = compile_devices(machine)[0]
+    number = jax.ShapeDtypeStruct((), "float32", sharding=SingleDeviceSharding(device))
+    jax.jit(lambda x: x + 1).lower(number).compile()
 
 
 def compile_devices(machine: Machine) -> list[Any]:
     """Returns devices to compile for.
 
     Raises:
-        InputError: the compiler has no such machine.
+        InputError: the compiler knows no such machine.
     """
     platform = machine.chip.platform
     if platform == "cpu":

@@ -1,11 +1,12 @@
-"""The command examines a machine."""
+"""The command examines a machine, and calibrates a preflight on it."""
 
 import json
 
 import pytest
 
 from launch import doctor as command
-from lsa_jax.preflight import doctor
+from lsa_jax import costs
+from lsa_jax.preflight import doctor, programs
 
 
 def test_the_command_leaves_only_its_file_and_fails_where_a_check_does(
@@ -26,12 +27,12 @@ def test_the_command_leaves_only_its_file_and_fails_where_a_check_does(
 
 
 @pytest.mark.slow
-def test_all_checks_pass_and_programs_reach_a_share_of_the_rates(launch, tmp_path):
+def test_all_checks_pass_and_calibrate_a_preflight(launch, tmp_path):
     file = tmp_path / "doctor.json"
     result = launch("doctor", f"--workdir={tmp_path}", f"--json={file}", bare=False)
     found = json.loads(file.read_text())
     others = [check for check in found["checks"] if check["name"] != "throughput"]
     assert all(check["good"] for check in others), result.stdout  # the machine may be busy
-    chip, shares = (found["checks"][-1]["numbers"][name] for name in ("chip", "shares"))
-    assert all(0.01 < share < 3 for share in shares)
-    assert chip["bandwidth"] > 1e8
+    chip, (tiles, epochs) = programs.calibrated(file, costs.CHIPS["cpu"], 0.4)
+    assert 0.01 < tiles.value < 3 and 0.01 < epochs.value < 3 and "measured" in epochs.source
+    assert chip.bandwidth > 1e8 and min(chip.flops.values()) > 1e8

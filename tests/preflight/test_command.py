@@ -44,6 +44,7 @@ def test_the_quickstarts_programs_are_compiled_for_several_devices(preflight, tm
         ((), "--topology is missing"),
         (("--topology=v9:2x2",), "--topology is 'v9:2x2'"),
         (("--topology=cpu", "--json=nowhere/found.json"), "--json is 'nowhere/found.json'"),
+        (("--topology=cpu", "--calibrate=none.json"), "--calibrate is 'none.json'"),
         (("--topology=v5e:2x2",), "pip install 'lsa_jax[preflight-tpu]'"),
     ],
 )
@@ -53,6 +54,13 @@ def test_mistakes_cost_one_line(preflight, flags, named):
     done = preflight(*flags)
     (line,) = done.stderr.strip().splitlines()
     assert done.returncode == 2 and line.startswith("error: ") and named in line
+
+
+def test_a_flag_that_the_compiler_does_not_know_costs_one_line(preflight):
+    # jaxlib ends a process for it, and so does libtpu.
+    done = preflight("--topology=cpu", xla="--xla_no_such_flag=1")
+    (line,) = done.stderr.strip().splitlines()
+    assert done.returncode == 2 and not done.stdout and "--xla_no_such_flag=1; accepted" in line
 
 
 def test_a_configuration_that_compiles_nothing_is_a_mistake(preflight):

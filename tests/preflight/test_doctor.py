@@ -2,6 +2,10 @@
 
 import errno
 import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -75,3 +79,32 @@ def test_training_has_to_learn_and_to_end_with_the_same_bits(monkeypatch, tmp_pa
     assert finding(0.9, 1.0).good
     assert not finding(0.3, 1.0).good
     assert "other bits" in finding(0.9, 1.0 + 1e-15).words and not finding(0.9, 1.0 + 1e-15).good
+
+
+@pytest.mark.parametrize("busy, wanted, good", [(2, 2, True), (0.3, 2, True), (0.3, 0.4, False)])
+def test_cores_that_other_processes_take_are_no_fault(busy, wanted, good, monkeypatch, tmp_path):
+    chip = doctor.Chip("cpu", "cpu", None, 1e10, dict.fromkeys(("highest", "vector"), 1e10))
+    row = {"products": {}, "others": 1, "bytes": 1, "ours_s": 1.0}
+    monkeypatch.setattr(doctor, "count_cores", lambda: 2)
+    monkeypatch.setattr(doctor, "_measured_chip", lambda: (chip, busy, wanted))
+    monkeypatch.setattr(doctor, "_work", lambda: [row, row])
+    finding = examined("throughput", tmp_path)
+    assert finding.good == good, finding.words
+    assert ("other processes" in finding.words) == (busy < wanted / 2)
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="counted by Linux alone")
+def test_time_waited_for_a_core_is_counted():
+    cores, own = os.sched_getaffinity(0), {min(os.sched_getaffinity(0))}
+    os.sched_setaffinity(0, own)  # the child's too
+    try:
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+            time.sleep(0.1)
+            cpu, waited, start = time.process_time(), doctor._seconds_waited(), time.monotonic()
+            while time.process_time() - cpu < 0.2:
+                pass
+            waited, seconds = doctor._seconds_waited() - waited, time.monotonic() - start
+            other.kill()
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert 0.05 < waited < seconds

@@ -1,5 +1,6 @@
 """Programs of a machine that is not there: found without computing, counted, compiled, priced."""
 
+import json
 import math
 
 import jax
@@ -123,7 +124,9 @@ def test_exchanges_and_memory_are_those_of_the_compiled_program(recorder):
             mapped(np.ones((2, 100, 100), np.float32))
     machine = machines.parse("cpu:2")
     with backend.built_for("cpu", count=2):
-        found = programs.compile_programs(recorder.found, jax.devices()[:2], machine.chip)
+        found = programs.compile_programs(
+            recorder.found, jax.devices()[:2], machine.chip, programs.assumed(0.5)
+        )
     held, given_away, together = found
     assert held.collectives == {} and together.collectives == {"all-reduce": 1}
     assert held.peak == pytest.approx(2 * 4e4, rel=0.05)  # input and output
@@ -133,19 +136,52 @@ def test_exchanges_and_memory_are_those_of_the_compiled_program(recorder):
 
 def program(**fields):
     count = costs.Count({"default": 1e12}, 0, 1e9, False)
-    plain = programs.Compiled("step", 4, False, 10, 1e9, "", count, 0.5, "bytes", {})
+    plain = programs.Compiled("step", 4, False, 10, 1e9, "", count, 0.5, "bytes", 1.0, {})
     return plain._replace(**fields)
 
 
 def test_time_is_that_of_all_calls_with_tiles_shared_by_all_devices():
-    tile = program(name="tile 8 x 8 of kernel", num_devices=1, is_tile=True, seconds=2.5)
-    whole = programs.Result(machines.parse("v5e:2x2"), [program(), tile], {}, 0.5, 5)
+    tile = program(name="tile 8 x 8 of kernel", num_devices=1, is_tile=True, likely_seconds=5.0)
+    whole = programs.Result(
+        machines.parse("v5e:2x2"), [program(), tile], {}, programs.assumed(0.5), 5
+    )
     assert whole.seconds == pytest.approx(10 * 1.0 + 10 * 5.0 / 4) and whole.fits
     epochs = whole._replace(programs=[program(name="train_epoch", calls=200), tile])
     # 200 epochs of a second, and the tiles of before.
     expected = "an epoch 1 s, a run 42.5 s (the mean of 5), the sweep's programs 3 min 32 s"
     assert expected in epochs.as_text()
-    unknown = whole._replace(programs=[program(), program(seconds=None)])
+    unknown = whole._replace(programs=[program(), program(likely_seconds=None)])
     assert unknown.seconds is None and "are not known" in unknown.as_text()
     too_large = whole._replace(programs=[program(peak=1e12), program(peak=None)])
     assert not too_large.fits and "takes 1000.0 GB of 16.9" in too_large.as_text()
+
+
+def row(**fields):
+    found = {"device": "NVIDIA H100 80GB HBM3", "tiles": True, "bytes": 3352e9, "ours_s": 4.0}
+    return found | {"products": {"highest": 66.9e12}, "others": 0.0} | fields
+
+
+def test_shares_of_the_roofline_are_the_median_of_a_benchmarks(tmp_path):
+    file, chip = tmp_path / "h100.json", costs.CHIPS["h100"]
+    # A second by operations and by bytes alike, in 4, 2 and 8 seconds; two rows count nothing.
+    seconds = [row(), row(ours_s=2.0), row(ours_s=8.0)]
+    file.write_text(json.dumps([*seconds, row(products=None), row(products={}, bytes=0)]))
+    calibrated, (tiles, others) = programs.calibrated(file, chip, 0.3)
+    assert calibrated == chip
+    assert tiles.value == 0.25 and "h100.json, 3 works: 12% to 50%" in tiles.source
+    assert others.value == 0.3 and "assumed" in others.source
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, "rows", "[1]", "{}", [{"device": "cpu"}], [row(device="cpu")], [row(products=None)]]
+    + [[row(), row(ours_s=value)] for value in (0, None, -1.0, "fast", float("nan"))]
+    + [[row(products=value)] for value in ([1.0], {"float8": 1.0}, {"highest": None})]
+    + [[row(others="few")], [row(bytes=None)]],
+)
+def test_a_calibration_without_counts_on_the_chip_is_refused(content, tmp_path):
+    file = tmp_path / "rows.json"
+    if content is not None:
+        file.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(InputError, match="rows.json.*accepted: "):
+        programs.calibrated(file, costs.CHIPS["h100"], 0.4)
