@@ -131,11 +131,13 @@ def folder_tree(root: Path) -> FileTree:
         ) from None
 
     names, folders, numbers = [], [], {}
+    start = root.resolve()
+    above = {str(root): {start, *start.parents}}  # by folder: itself and those it was reached from
     for folder, inside, files in os.walk(root, onerror=refuse, followlinks=True):
-        place, below = Path(folder).resolve(), Path(folder).relative_to(root)
-        above = {place, *place.parents}
-        shown = [own for own in inside if not _is_hidden(own)]
-        inside[:] = [own for own in shown if Path(folder, own).resolve() not in above]
+        below, known = Path(folder).relative_to(root), above.pop(folder)
+        places = {own: Path(folder, own).resolve() for own in inside if not _is_hidden(own)}
+        inside[:] = [own for own, place in places.items() if place not in known]
+        above |= {os.path.join(folder, own): known | {places[own]} for own in inside}
         folders += [(below / own).as_posix() for own in inside]
         for own in filter(lambda own: not _is_hidden(own), files):
             name, path = (below / own).as_posix(), Path(folder, own)
