@@ -400,8 +400,8 @@ def make_report(
 
 def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:
     """Returns the claims, as not run where the size is for tests: it only checks the start."""
-    record = workdir / "config.json"
-    command = files.read_json(record).get("command", []) if record.exists() else []
+    recorded = (workdir / "config.json").exists()
+    command = files.read_record(workdir).get("command", []) if recorded else []
     if not config_files.named_in(command).endswith(f":{SIZE_FOR_TESTS}"):
         return rows
     return not_run(rows, "a check that it starts")
