@@ -238,6 +238,11 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
     return result
 
 
+def is_missing(workdir: Path, run_ids: Iterable[str]) -> bool:
+    """Whether a run has no result yet."""
+    return any(read_result(workdir, run_id) is None for run_id in run_ids)
+
+
 def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
     """Returns the rows of one point's `metrics.jsonl`.
 
