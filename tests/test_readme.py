@@ -274,7 +274,9 @@ def commands(page):
         for place, word in enumerate(words):
             if word.startswith("launch.") and words[place - 2 : place] == ["python", "-m"]:
                 after = words[place + 1 :]
-                stop = next((i for i, w in enumerate(after) if w in ("&&", "|", ";", ">")), None)
+                stop = next(
+                    (i for i, w in enumerate(after) if w in ("&&", "&", "|", ";", ">")), None
+                )
                 found.append((word.removeprefix("launch."), after[:stop]))
     return found
 
@@ -297,7 +299,7 @@ for arguments in commands:
     flags.FLAGS.unparse_flags()
     _cli._parse([script, *arguments])
     named = (_cli.CONFIG.value or [""])[-1].partition(":")[0]
-    if script in ("slurm", "cluster"):
+    if script == "slurm" or named and "--record_only" in arguments:
         importlib.import_module("launch._sweeps").planned()
     elif script in ("run", "sweep", "show") and named and named not in added:
         _cli.configured_points(sweep=script != "run")

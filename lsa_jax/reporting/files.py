@@ -110,29 +110,34 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, _json(content, indent=2) + "\n")
 
 
+# Errors of numpy and zipfile on damaged arrays; RuntimeError is of those that are marked as
+# encrypted, or packed in a way that is not known.
+_DAMAGE = (ValueError, EOFError, KeyError, RuntimeError, tokenize.TokenError)
+_DAMAGE += (zipfile.BadZipFile, zlib.error)
+
+
 @contextlib.contextmanager
 def _reading(path: Path, remedy: str) -> Iterator[None]:
-    """Turns an OSError into one line with the file that cannot be read and the reason."""
+    """Turns errors of a file that is damaged or cannot be read into one line with the remedy."""
     try:
         yield
-    except FileNotFoundError:  # its meaning depends on the caller
+    except (InputError, FileNotFoundError):  # the latter's meaning depends on the caller
         raise
+    except _DAMAGE:
+        raise InputError(f"{path} is damaged; {remedy}") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; {remedy}") from None
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, remedy: str = "accepted: a file of JSON that can be read") -> Any:
     """Reads a JSON file.
 
     Raises:
-        InputError: it is damaged, or there and cannot be read.
+        InputError: it is damaged, or there and cannot be read; ends with the remedy.
         FileNotFoundError: it is not there.
     """
-    with _reading(path, "accepted: a file that can be read"):
-        try:
-            return json.loads(path.read_text())
-        except ValueError as error:
-            raise InputError(f"{path} is damaged; expected JSON: {error}") from None
+    with _reading(path, remedy):
+        return json.loads(path.read_text())
 
 
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
@@ -143,11 +148,7 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
             the remedy.
         FileNotFoundError: it is not there.
     """
-    with _reading(path, remedy):
-        try:
-            found = json.loads(path.read_text())
-        except ValueError:
-            found = None
+    found = read_json(path, remedy)
     if not isinstance(found, dict):
         raise InputError(f"{path} is damaged; {remedy}")
     return found
@@ -176,12 +177,6 @@ def read_record(workdir: Path) -> dict[str, Any]:
     return record
 
 
-# Errors of numpy and zipfile on damaged arrays; RuntimeError is of those that are marked as
-# encrypted, or packed in a way that is not known.
-_DAMAGE = (ValueError, EOFError, KeyError, RuntimeError, tokenize.TokenError)
-_DAMAGE += (zipfile.BadZipFile, zlib.error)
-
-
 def read_array(path: Path, remedy: str) -> Any:
     """Reads an array of a `.npy` file, or all of a `.npz` file's by their names.
 
@@ -189,15 +184,11 @@ def read_array(path: Path, remedy: str) -> Any:
         InputError: it is damaged, or there and cannot be read; ends with the remedy.
         FileNotFoundError: it is not there.
     """
-    with _reading(path, remedy):
-        try:
-            with open(path, "rb") as file:
-                found = np.load(file)
-                if isinstance(found, np.lib.npyio.NpzFile):
-                    return {name: found[name] for name in found.files}
-                return found
-        except _DAMAGE:
-            raise InputError(f"{path} is damaged; {remedy}") from None
+    with _reading(path, remedy), open(path, "rb") as file:
+        found = np.load(file)
+        if isinstance(found, np.lib.npyio.NpzFile):
+            return {name: found[name] for name in found.files}
+        return found
 
 
 def run_directory(workdir: Path, run_id: str) -> Path:
@@ -247,6 +238,11 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
     return result
 
 
+def is_missing(workdir: Path, run_ids: Iterable[str]) -> bool:
+    """Whether a run has no result yet."""
+    return any(read_result(workdir, run_id) is None for run_id in run_ids)
+
+
 def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
     """Returns the rows of one point's `metrics.jsonl`.
 
@@ -260,18 +256,11 @@ def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
             rows = [json.loads(line) for line in path.read_text().splitlines()]
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {remedy(directory)}") from None
-    except InputError:  # which is a ValueError, too
-        raise
-    except ValueError:
-        rows = [None]
-    if not all(isinstance(row, dict) and _is_counted(row) for row in rows):
-        raise InputError(f"{path} is damaged; {remedy(directory)}")
+    for row in rows:
+        # The columns that number a row hold numbers.
+        if not isinstance(row, dict) or not all(is_number(row.get(name, 0)) for name in COUNTERS):
+            raise InputError(f"{path} is damaged; {remedy(directory)}")
     return rows
-
-
-def _is_counted(row: dict[str, Any]) -> bool:
-    """Whether the columns that number a row hold numbers."""
-    return all(is_number(row[name]) for name in COUNTERS if name in row)
 
 
 def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:

@@ -102,7 +102,7 @@ def write_wandb(workdir: Path, run_id: str, project: str) -> None:
         name=run_id,
         group=workdir.absolute().name,
         dir=str(workdir),
-        config=files.read_json(workdir / "config.json")["config"] | {"run": run_id},
+        config=files.read_record(workdir)["config"] | {"run": run_id},
     )
     for step, row in zip(steps(rows), rows, strict=True):
         run.log(numbers(row), step=step)

@@ -7,7 +7,6 @@ list of `Sweep`s; a reproduction resumes from it.
 
 import collections
 import os
-import re
 import resource
 import shlex
 import signal
@@ -162,7 +161,7 @@ def read(path: Path) -> dict[str, Any]:
 def finished(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:
     """Returns a sweep with its times, and the results of its folder, once its command is done."""
     folder = workdir / sweep.name
-    results, recorded = pd.read_csv(folder / "results.csv"), files.read_json(folder / "config.json")
+    results, recorded = pd.read_csv(folder / "results.csv"), files.read_record(folder)
     failed = int((results["status"] == "failed").sum())
     return sweep._replace(
         status=RUNS_FAILED if failed else DONE,
@@ -183,8 +182,6 @@ def wall_time(sweep: Sweep) -> str:
 
 
 def _cost(sweep: Sweep) -> str:
-    if sweep.status not in FINISHED:
-        return ""
     if sweep.partly_timed:  # the processor time of stopped commands is not known
         return wall_time(sweep)
     return f"{wall_time(sweep)} ({duration(sweep.cpu_seconds)} of processor time)"
@@ -192,9 +189,8 @@ def _cost(sweep: Sweep) -> str:
 
 def _machine(sweep: Sweep) -> str:
     host = sweep.machine or {}
-    kinds = collections.Counter(re.sub(r":\d+", "", device) for device in host["devices"])
-    # Workers and tasks on unknown machines have no kind in brackets and are not counted.
-    devices = ", ".join(f"{n} x {kind}" if "(" in kind else kind for kind, n in kinds.items())
+    kinds = machine.kinds(host["devices"])  # none of tasks on unknown machines
+    devices = ", ".join([f"{n} x {kind}" for kind, n in kinds.items()] or host["devices"])
     versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
     about = machine.in_words(host)
     return f"{about}; devices: {devices}; Python {host['python']}, {versions}"
@@ -213,8 +209,8 @@ def _overview(sweeps: list[Sweep]) -> str:
         done = sweep.status in FINISHED
         row = {"figure or table": f"[{sweep.item}]({sweep.name}/report.md)" if done else sweep.item}
         row |= {"configuration": f"`{sweep.config}`", "status": sweep.status}
-        claims = _counts(sweep.claims) if done else ""
-        rows.append(row | {"claims": claims, "cost": _cost(sweep)})
+        claims, cost = (_counts(sweep.claims), _cost(sweep)) if done else ("", "")
+        rows.append(row | {"claims": claims, "cost": cost})
     return markdown_table(pd.DataFrame(rows))
 
 

@@ -297,13 +297,11 @@ def claim_table(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[li
 
 def _runs(workdir: Path, results: pd.DataFrame) -> tuple[str | None, list[str], list[Any]]:
     """Returns the table of runs: the metric of their curves, its columns, its rows."""
-    with_rows = (
-        name
-        for name in results["id"]
-        if (files.run_directory(workdir, name) / "metrics.jsonl").exists()
-    )
-    kept = {name: files.read_all_metrics(workdir, name) for name in with_rows}
-    metric, drawn = courses.draw(kept)
+    histories = {}
+    for name in results["id"]:
+        if (files.run_directory(workdir, name) / "metrics.jsonl").exists():
+            histories[name] = files.read_all_metrics(workdir, name)
+    metric, drawn = courses.draw(histories)
     others = [name for name in results if name not in ("id", "status", "message")]
     columns = ["run", *(["course"] if metric else []), "status", *others, "folder"]
     rows = []

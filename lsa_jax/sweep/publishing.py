@@ -107,7 +107,7 @@ MOST_KEPT_BYTES = 500_000_000
 
 def _record(folder: Path) -> dict[str, Any]:
     """Returns a sweep's record, without the folders of the machine it ran on."""
-    record = files.read_json(folder / "config.json")
+    record = files.read_record(folder)
     named = f"--config={config_files.named_in(record['command'])}"
     fields = [word for word in record["command"] if word.startswith("--config.")]
     return record | {"command": ["launch.sweep", named, *fields]}
@@ -170,7 +170,7 @@ def unpack(path: Path, folder: Path) -> None:
 
 def _one_sweep(folder: Path) -> Sweep:
     """Returns a sweep that was run by itself; its cost is the sum of its runs' own times."""
-    recorded = files.read_json(folder / "config.json")
+    recorded = files.read_record(folder)
     config = config_files.named_in(recorded["command"])
     path, scale = papers.split_config(config)
     if not path.is_file():
@@ -219,12 +219,12 @@ def _check(sweep: Sweep, folder: Path) -> None:
     """Raises unless a sweep's configuration is here, was run unchanged, and ran all points."""
     if not papers.split_config(sweep.config)[0].is_file():
         raise InputError("its configuration is not here; accepted: one below this folder")
-    typed = files.read_json(folder / "config.json")["command"]
+    typed = files.read_record(folder)["command"]
     if changed := [word for word in typed if word.startswith("--config.")]:
         raise InputError(f"{folder} was run with {changed[0]}; accepted: a configuration as it is")
     # The one point of launch.run would replace the record of the whole sweep.
     if POINTS in changes(sweep.config, fingerprint(folder)):
-        due = len(files.read_json(folder / "config.json")["sweep"])
+        due = len(files.read_record(folder)["sweep"])
         raise InputError(
             f"{folder} has {due} run{'s' * (due != 1)}, not {POINTS} that its "
             "configuration describes; accepted: a sweep of launch.sweep"

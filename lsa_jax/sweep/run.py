@@ -50,7 +50,6 @@ from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, load_experime
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point, recorded_points
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
-from lsa_jax.sweep.work import is_missing
 
 Show = Callable[[str], None]
 _PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy", "scipy")
@@ -223,7 +222,7 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
             watch.stored(point.id)
     numbers = []
     for number, group in enumerate(groups):
-        if is_missing(workdir, [point.id for point in group]):
+        if files.is_missing(workdir, [point.id for point in group]):
             numbers.append(number)
         else:
             _remove_scratch(workdir / "groups" / group[0].id)
@@ -278,7 +277,7 @@ def missing_groups(
     """Returns the groups with a missing point, by number; a wrong folder is refused."""
     _is_new(workdir, _identity(config, points))  # raises
     groups = enumerate(load_experiment(config.experiment).groups(points))
-    return {n: group for n, group in groups if is_missing(workdir, [p.id for p in group])}
+    return {n: group for n, group in groups if files.is_missing(workdir, [p.id for p in group])}
 
 
 @contextlib.contextmanager
@@ -402,8 +401,8 @@ def make_report(
 
 def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:
     """Returns the claims, as not run where the size is for tests: it only checks the start."""
-    record = workdir / "config.json"
-    command = files.read_json(record).get("command", []) if record.exists() else []
+    recorded = (workdir / "config.json").exists()
+    command = files.read_record(workdir).get("command", []) if recorded else []
     if not config_files.named_in(command).endswith(f":{SIZE_FOR_TESTS}"):
         return rows
     return not_run(rows, "a check that it starts")

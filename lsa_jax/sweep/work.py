@@ -60,7 +60,7 @@ def run(
     ids = [run_id for number in numbers for run_id in groups[number]]
     try:
         with locks.holding(workdir, [groups[number][0] for number in numbers], wait=wait):
-            if is_missing(workdir, ids):
+            if files.is_missing(workdir, ids):
                 from lsa_jax.sweep.run import run_groups
 
                 config, points = recorded_points(workdir)
@@ -72,11 +72,6 @@ def run(
     return int((files.read_results(workdir, ids)["status"] == "failed").sum())
 
 
-def is_missing(workdir: Path, ids: Sequence[str]) -> bool:
-    """Whether a run has no result yet."""
-    return any(files.read_result(workdir, run_id) is None for run_id in ids)
-
-
 def run_free(root: Path, data_dir: Path | None) -> int:
     """Runs all groups that no other process holds, one after the other; returns failed runs."""
     failed, ran = 0, True
@@ -84,7 +79,7 @@ def run_free(root: Path, data_dir: Path | None) -> int:
         ran = False
         for folder in folders(root):
             for number, ids in enumerate(recorded_groups(folder)):
-                if is_missing(folder, ids):
+                if files.is_missing(folder, ids):
                     found = run(folder, [number], data_dir, wait=False)
                     failed, ran = failed + (found or 0), ran or found is not None
     return failed
