@@ -243,6 +243,14 @@ def key() -> jax.Array:
     return jax.random.key(0)
 
 
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """Leaves most optimisations out: for tests that compile a great deal and compute little."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def uncounted(monkeypatch):
     """Makes programs of the default device tell no operations, as on the clients of accelerators.

@@ -2,20 +2,13 @@
 
 import importlib.util
 
-import jax
 import numpy as np
 import pytest
 
 from benchmarks import agreement, torch_peers
 from benchmarks.measure import Contest
 
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Leaves most optimisations out: these tests compile a great deal and compute little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def _without(monkeypatch, *modules):

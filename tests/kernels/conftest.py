@@ -1,20 +1,11 @@
 """Settings that tests of several kinds of kernels share."""
 
-import jax
 import numpy as np
 import pytest
 
 from lsa_jax.kernels.matrices import sharded
 from lsa_jax.kernels.matrices.file import Place, Tile
 from lsa_jax.processes import ALONE
-
-
-@pytest.fixture(scope="module")
-def quick_compilation():
-    """Leaves most optimisations out: for tests that compile a great deal and compute little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="session")

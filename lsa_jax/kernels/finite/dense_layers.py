@@ -135,7 +135,8 @@ def run(
             return [_Marked(results[0], mark)]
         if factor is not None:
             return [_Marked(results[0], mark._replace(scale=mark.scale * factor))]
-        if name == "dot_general" and not others and not any(_batch_axes(equation)):
+        # The second of the dimension numbers are the axes of batches.
+        if name == "dot_general" and not (others or any(equation.params["dimension_numbers"][1])):
             return [_report_dense(equation, values, marks, results[0], on_dense)]
         if is_plain_convolution(equation) and marks[0] is None:
             return [_report_convolution(equation, *values, mark, on_dense)]
@@ -219,10 +220,6 @@ def evaluate_equation(around: Jaxpr, equation: JaxprEqn, inputs: Sequence[Any]) 
         debug_info=around.debug_info.with_unknown_names(),
     )
     return jaxpr_as_fun(ClosedJaxpr(alone, ()))(*given.values())
-
-
-def _batch_axes(equation: JaxprEqn) -> tuple[Sequence[int], Sequence[int]]:
-    return equation.params["dimension_numbers"][1]
 
 
 def _report_dense(

@@ -32,8 +32,7 @@ from lsa_jax.kernels.matrices.staged import Stages
 
 # Examples a side of a tile of the dense layers' parts. On an accelerator a tile of `gram` is one of
 # these, and `gram` halves it where its program takes more memory than there is.
-_SIDE = {"cpu": 256}
-_SIDE_ELSEWHERE = 1024
+_SIDE = {"cpu": 256, "gpu": 1024, "tpu": 1024}
 
 # Examples that are differentiated at a time. Activations, for each output, then stay in a CPU's
 # cache. An accelerator, which two would leave idle, takes as many as this share of its memory
@@ -51,14 +50,10 @@ _PIECE = 50_000
 
 # Of products of matrices with their own transposes: side of the blocks on the diagonal, and columns
 # that go into all blocks before the next ones do. So many stay in a CPU's cache, and let its
-# products run at the rate of large ones.
-_BLOCK = {"cpu": 256}
-_CHUNK = {"cpu": 4000}
-
-# An accelerator has no such cache: its products are at their rate from about 1,000 rows, and so
-# many columns of them are 270 MB.
-_BLOCK_ELSEWHERE = 1024
-_CHUNK_ELSEWHERE = 65_536
+# products run at the rate of large ones. An accelerator has no such cache: its products are at
+# their rate from about 1,000 rows, and so many columns of them are 270 MB.
+_BLOCK = {"cpu": 256, "gpu": 1024, "tpu": 1024}
+_CHUNK = {"cpu": 4000, "gpu": 65_536, "tpu": 65_536}
 
 # Of fewer rows, blocks that leave out a quarter of the products, where they are not too small.
 _SMALLEST_BLOCK = 100
@@ -279,7 +274,7 @@ def _from_pairs(operands: Sequence[Sequence[tuple[Array, Array]]], *, full: bool
 
     Operands are inputs and cotangents of the rows, and of the columns where these differ.
     """
-    side, sides = _SIDE.get(backend.platform(), _SIDE_ELSEWHERE), (operands[0], operands[-1])
+    side, sides = _SIDE[backend.platform()], (operands[0], operands[-1])
     shape = tuple(len(some[0][0]) for some in sides)
     parts = (
         _tiles.in_tiles(some, _tiles.even_share(n, side), axis=0)
@@ -336,8 +331,7 @@ def sum_of_grams(factors: Sequence[Float[Array, "n _"] | Pieces]) -> Float[Array
     """
     form = jax.eval_shape(lambda: _first_columns(factors[0]))
     n = form.shape[0]
-    side = _BLOCK.get(backend.platform(), _BLOCK_ELSEWHERE)
-    chunk = _CHUNK.get(backend.platform(), _CHUNK_ELSEWHERE)
+    side, chunk = _BLOCK[backend.platform()], _CHUNK[backend.platform()]
     places = _upper_blocks(0, n, min(side, max(_SMALLEST_BLOCK, math.ceil(n / 2))))
 
     @jax.checkpoint

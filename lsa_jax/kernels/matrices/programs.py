@@ -22,8 +22,7 @@ from lsa_jax.kernels.matrices.staged import Stages
 from lsa_jax.processes import ProcessGroup
 
 # Examples a side of the largest tile that is tried. An accelerator needs more work at a time.
-_LARGEST_SIDE = {"cpu": 256}
-_LARGEST_SIDE_ELSEWHERE = 1024
+_LARGEST_SIDE = {"cpu": 256, "gpu": 1024, "tpu": 1024}
 
 # Examples a side below which a tile is not cut just to give every device some.
 _SMALLEST_SHARE = 64
@@ -108,7 +107,7 @@ def choose(
 
 def largest_side(longer: int) -> int:
     """Returns the side of the largest tile that is tried, for `longer` examples."""
-    return min(longer, _LARGEST_SIDE["cpu"] if backend.is_cpu() else _LARGEST_SIDE_ELSEWHERE)
+    return min(longer, _LARGEST_SIDE[backend.platform()])
 
 
 def _share(longer: int, num_devices: int) -> int:
