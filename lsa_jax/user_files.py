@@ -80,10 +80,12 @@ def load(field: str, named: str) -> Any:
         InputError: there is no such file or name, or the file fails.
     """
     path, name = path_of(field, named), named.rpartition(":")[2]
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"{path.stem} of {path.resolve()}", path)
     assert spec is not None and spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))  # of modules next to it
+    sys.modules[spec.name] = module  # dataclasses look up the module of their annotations
+    folder = str(path.parent.resolve())  # of modules next to it
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -94,6 +96,8 @@ def load(field: str, named: str) -> Any:
         ) from error
     finally:
         sys.path.pop(0)
+        if folder not in sys.path:
+            sys.path.append(folder)  # for imports inside its functions
     if not hasattr(module, name):
         there = [
             key

@@ -4,6 +4,7 @@ import difflib
 import glob
 import importlib.util
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -96,6 +97,7 @@ def load(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise InputError(f"--config is '{path}'; accepted: a Python file, such as {path.stem}.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look up the module of their annotations
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
