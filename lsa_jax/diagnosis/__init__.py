@@ -234,6 +234,7 @@ def diagnose(
     expected = sizing.expected_seconds(sizes, task, pace, batch_size)
     over = f", above the budget of {minutes:g} min" * (sum(expected) > 60 * minutes)
     say(f"{sizes}: at most about {duration(sum(expected))}{over}")
+    left_out = len(task.train.targets) > sizes.examples
     task = tasks.subset(key_examples, task, sizes.examples)
     parts = list(tasks.splits(key_splits, task, sizes.folds))
     with Progress(100, unit="part", shown=progress) as bar:
@@ -257,7 +258,8 @@ def diagnose(
             *given_kernels,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    answer = grades.grade(found, more_examples=sizes.folds == 1 and not task.test, epochs=done)
+    untested = task.test is None and (sizes.folds == 1 or left_out)
+    answer = grades.grade(found, more_examples=untested, epochs=done)
     answer = answer._replace(notes=(*answer.notes, *_notes(model, task, pairs[0])))
     return Diagnosis(found.finished, answer, task.words, sizes, _course(course, found, done))
 

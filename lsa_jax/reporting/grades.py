@@ -320,7 +320,7 @@ def _advice(question: str, sample: Sample, margin: float, more_examples: bool) -
     found = variance(sample)
     of_seeds = found.of_seeds / len(sample.values)
     if found.of_examples > of_seeds and more_examples:
-        return f"{shown}; more test examples would help most"
+        return f"{shown}; more test examples would help most: more minutes, examples or folds"
     if found.of_examples > of_seeds:
         return f"{shown}; every example was tested on: more data would help most"
     fixed = scipy.stats.norm.isf(TAIL) * found.of_examples**0.5

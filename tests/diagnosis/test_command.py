@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lsa_jax import user_files
 from lsa_jax.diagnosis import command
+from lsa_jax.sweep import config_files
 
 MODEL = """
 from __future__ import annotations
@@ -73,6 +75,28 @@ def test_it_prints_the_answer_and_writes_a_page(call, tmp_path):
     assert "after 2 epochs" in out
     text = page.read_text()
     assert text.startswith("<!doctype html>") and shlex.join(["lsa-jax", *given, *SIZES]) in text
+
+
+NETWORK = """
+from __future__ import annotations
+import dataclasses
+
+@dataclasses.dataclass
+class Net:
+    width: int = 3
+
+def get_config():
+    from beside_the_network import WIDTH
+    return Net(WIDTH)
+"""
+
+
+def test_a_file_of_ones_own_may_have_annotations_as_text_and_late_imports(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "beside_the_network.py").write_text("WIDTH = 8")
+    (tmp_path / "my net.py").write_text(NETWORK)
+    assert user_files.load("model", f"{tmp_path}/my net.py:get_config")().width == 8
+    assert config_files.load(tmp_path / "my net.py").get_config().width == 8
 
 
 @pytest.mark.filterwarnings("always::lsa_jax.data.PictureWarning")

@@ -137,6 +137,15 @@ def test_real_targets_are_regressed_and_scored_by_r2():
     assert (found.rows["num_test"] == 120).all()  # each example is tested once
 
 
+def test_advice_is_to_use_examples_that_were_left_out():
+    x = np.asarray(jax.random.normal(jax.random.key(0), (200, 5)))
+    y = (x[:, 0] + np.random.default_rng(0).normal(size=200) > 0).astype(int)
+    given = SMALL | {"folds": 2, "examples": 80, "epochs": 4}
+    found = lsa_jax.diagnose(RICH, x, y, optimizer=ADAM, **given)
+    helps = [grade.help for grade in found.answer.grades]
+    assert any("more test examples" in text for text in helps), str(found)
+
+
 def test_outputs_that_do_not_fit_the_targets_cost_one_line(data):
     with pytest.raises(InputError, match="^model has 3 outputs"):
         lsa_jax.diagnose(network(outputs=3), *data, **SMALL, examples=150, epochs=2)
