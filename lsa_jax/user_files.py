@@ -99,11 +99,14 @@ def load(field: str, named: str) -> Any:
         InputError: there is no such file or name, or the file fails.
     """
     path, name = path_of(field, named), named.rpartition(":")[2]
-    sys.path.insert(0, str(path.parent.resolve()))  # of modules next to it
+    folder = str(path.parent.resolve())  # of modules next to it
+    sys.path.insert(0, folder)
     try:
         module = run(f"{field} is {named!r}", path)
     finally:
         sys.path.pop(0)
+        if folder not in sys.path:
+            sys.path.append(folder)  # for imports inside its functions
     if not hasattr(module, name):
         there = [
             key
