@@ -85,7 +85,8 @@ _THEOREM_NOTE = (
 )
 _STEP_NOTE = (
     "Means over seeds ± their standard deviation; a seed draws V_0 and the sequences. The thesis "
-    "shows a picture without numbers."
+    "shows a picture without numbers; its index i mod (L + 1) is no permutation of L tokens, so "
+    "indices are modulo L here."
 )
 _START_NOTE = (
     "V_0 = c ((1 - r) P + r U), the entries of U uniform on [-1, 1]; W_0 = 0. A run succeeds where "
