@@ -232,9 +232,8 @@ def diagnose(
     pace = sizing.measure_pace(model, kernel, task, batch_size) if timed else Pace()
     sizes = sizing.choose(task, pace, minutes, batch_size, given)
     expected = sizing.expected_seconds(sizes, task, pace, batch_size)
-    over = f", above the budget of {minutes:g} min" * (sum(expected) > 60 * minutes)
-    say(f"{sizes}: at most about {duration(sum(expected))}{over}")
-    left_out = len(task.train.targets) > sizes.examples
+    say(_plan(sizes, sum(expected), minutes))
+    untested = task.test is None and (sizes.folds == 1 or sizes.examples < len(task.train.targets))
     task = tasks.subset(key_examples, task, sizes.examples)
     parts = list(tasks.splits(key_splits, task, sizes.folds))
     with Progress(100, unit="part", shown=progress) as bar:
@@ -258,10 +257,15 @@ def diagnose(
             *given_kernels,
             lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
         )
-    untested = task.test is None and (sizes.folds == 1 or left_out)
     answer = grades.grade(found, more_examples=untested, epochs=done)
     answer = answer._replace(notes=(*answer.notes, *_notes(model, task, pairs[0])))
     return Diagnosis(found.finished, answer, task.words, sizes, _course(course, found, done))
+
+
+def _plan(sizes: Sizes, seconds: float, minutes: float) -> str:
+    """Returns the sizes and their expected time, in words."""
+    over = f", above the budget of {minutes:g} min" * (seconds > 60 * minutes)
+    return f"{sizes}: at most about {duration(seconds)}{over}"
 
 
 def _keys(key: Key[Array, ""] | None) -> Key[Array, " 3"]:
