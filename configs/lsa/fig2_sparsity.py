@@ -7,7 +7,7 @@ DIR holds cifar-10-batches-bin/. CIFAR-10 as it is, 32 x 32; for each ReLU layer
 its outputs that are not zero for a test image, averaged over the images, against the epoch, from
 before the first one on.
 Full: WRN-10-10, 200 epochs, batches of 128; needs a GPU. ":small": WRN-10-1 on 2,000 images of
-16 x 16 for 40 epochs at a constant rate, 10 seeds, for a CPU: 12 epochs with a rate that falls to 0
+16 x 16 for 40 epochs at a constant rate, 3 seeds, for a CPU: 12 epochs with a rate that falls to 0
 were tried before and are too short for activity to fall.
 """
 
@@ -25,7 +25,7 @@ _SMALL = {
     "network.batch_size": 50,
     "network.learning_rate": 0.05,
     "network.schedule": "constant",
-    "sweep.seed": tuple(range(10)),
+    "sweep.seed": (0, 1, 2),
 }
 
 _QUICK = _SMALL | {
