@@ -113,7 +113,7 @@ def checked(
 
 def _check_finite(name: str, values: np.ndarray | Sharded) -> None:
     if not is_finite(values):
-        raise NumericalError(f"{name} has entries that are not finite; check the kernel")
+        raise NumericalError(f"{name} has entries that are not finite; accepted: finite numbers")
 
 
 def check_memory(n: int, needed: float, instead: str, of: str = "examples") -> None:

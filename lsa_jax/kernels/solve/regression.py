@@ -181,7 +181,7 @@ def posterior(
             f"prior is {prior.shape}; accepted with {m} test examples: ({m},), ({m}, {m})"
         )
     if not np.isfinite(prior).all():
-        raise NumericalError("prior has entries that are not finite; check the kernel")
+        raise NumericalError("prior has entries that are not finite; accepted: finite numbers")
     needed = 8 * (n * (n + m) + (prior.size if prior.ndim == 2 else 0))
     problem.check_memory(n, needed, "test examples a part at a time")
     factor = factorize(gram_train, ridge)
