@@ -228,6 +228,7 @@ def test_a_picture_in_two_classes_or_splits_is_refused(link, splits, tmp_path):
     one, two = ("train/cat", "test/cat") if splits else ("cat", "dog")
     if link == "folder":
         (folder / two / "more").symlink_to(folder / one)
+        (folder / one / "back").symlink_to(folder / two)
     elif link == "file":
         (folder / two / "9.png").symlink_to(folder / one / "3.png")
     else:
