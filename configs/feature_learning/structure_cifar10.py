@@ -4,10 +4,9 @@
 
 Needs --data_dir=DIR with the data set. Teacher ResNet(5), student ResNet(9), and networks of four
 sizes on the data set directly, of which algorithm 1 takes the teacher's. The full size needs a GPU;
-":small" is 2,000 images and nine seeds, as three left five claims open. The paper gives no
-optimiser, epochs or weight of the regulariser; ours are in tables.py and
-input_structure/settings.py of lsa_jax/experiments/feature_learning. Batch statistics are
-those of the batch at hand, in tests too.
+":small" is 2,000 images and three seeds. The paper gives no optimiser, epochs or weight of the
+regulariser; ours are in tables.py and input_structure/settings.py of
+lsa_jax/experiments/feature_learning. Batch statistics are those of the batch at hand, in tests too.
 """
 
 from lsa_jax.experiments.feature_learning.tables import resnet_students
@@ -21,5 +20,5 @@ get_config = resnet_students(
     },
     teacher=5,
     student=9,
-    small={"sweep.seed": tuple(range(9))},
+    small={"sweep.seed": (0, 1, 2)},
 )
