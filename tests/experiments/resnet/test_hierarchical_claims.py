@@ -10,25 +10,6 @@ from lsa_jax.reporting.outcomes import of_errors
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import ends
 
-SEEDS = (0, 1, 2)
-
-
-def row(series, error, seed=0, **changes):
-    """Returns a result; seeds differ by 0.01 %."""
-    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15, "num_train": 500}
-    task |= {"alpha": 0.3, "beta": 1.0, "width": 200, "seed": seed, "status": "ok"}
-    net, learner = series
-    return task | {"net": net, "learner": learner, "test_error": error * (1 + seed / 1e4)} | changes
-
-
-def rows(series, **by):
-    """Returns results of three seeds, of errors by one setting: `width={50: 0.1}`."""
-    ((name, errors),) = by.items()
-    return [row(series, e, s, **{name: at}) for at, e in errors.items() for s in SEEDS]
-
-
-# --- errors at several settings ------------------------------------------------------------------
-
 
 def errors(of, num_test=10**8, kept=None):
     """Returns the runs of errors by setting and seed."""

@@ -220,6 +220,3 @@ def test_evaluations_are_even_and_for_grokking_even_in_log_steps():
     config = set_fields(SETTINGS.default_config(), {"steps": 1000, "evaluations": 4})
     assert experiment.marks_of(config) == [0, 1, 334, 667, 1000]
     assert experiment.marks_of(set_fields(config, GROKKING)) == [0, 1, 10, 100, 1000]
-
-
-# --- claims -------------------------------------------------------------------------------------
