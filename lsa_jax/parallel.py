@@ -96,12 +96,12 @@ def map_devices(
     return call
 
 
-def kept_programs(make: Callable) -> Callable:
+def kept_programs(make: Callable, most: int = 16) -> Callable:
     """Caches the last results of a function that makes mapped functions or layouts.
 
     Not in a dry run, in which mapped functions return zeros and devices may be of other machines.
     """
-    kept = functools.lru_cache(maxsize=16)(make)
+    kept = functools.lru_cache(maxsize=most)(make)
 
     @functools.wraps(make)
     def call(*arguments: Any) -> Any:

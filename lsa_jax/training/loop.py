@@ -110,17 +110,23 @@ class _Job:
     """A recipe and the outlines of its sources; jobs of equal keys have equal programs."""
 
     key: tuple
+    layout: Layout
     recipe: Recipe = dataclasses.field(compare=False)
     sources: dict[str, Source] = dataclasses.field(compare=False)
 
 
-@kept_programs  # groups of a sweep often differ in their data and in values of replicas alone
 def _map_programs(job: _Job) -> tuple[Callable, Callable, dict[str, Callable]]:
     """Returns `make_init`, `make_epoch`, and `make_evaluate` by source, mapped by the layout."""
-    recipe, layout, train = job.recipe, job.recipe.layout, job.sources["train"]
+    layout, recipe, train = job.layout, job.recipe, job.sources["train"]
     evaluate = {n: layout.map(make_evaluate(recipe, s), 2) for n, s in job.sources.items()}
     epoch = layout.map(make_epoch(recipe, train), 3, donate=True)
     return layout.map(make_init(recipe, train), 2), epoch, evaluate
+
+
+# Groups of a sweep often differ in their data and in values of replicas alone.
+_kept_programs = kept_programs(_map_programs)
+# Of runs without checkpoints, whose programs have no text; lowering them would cost as much.
+_latest_programs = kept_programs(_map_programs, most=2)
 
 
 class _Run:
@@ -156,23 +162,21 @@ class _Run:
         self._reports = [e for e in due if e % evaluation.every == 0 or e == epochs]
 
     def _programs(self) -> tuple[Callable, Callable, dict[str, Callable]]:
-        """Returns the programs; those of an earlier run with equal texts, or the same functions.
-
-        A run without checkpoints has no texts, as lowering its programs would cost as much.
-        """
+        """Returns the programs; those of an earlier run with equal texts, or the same functions."""
         recipe, model, metrics = self._recipe, self._recipe.model, self._recipe.metrics
         outlines = {name: source.outline() for name, source in self._sources.items()}
-        # The texts have the evaluation of one source, whose size may be below a batch's.
-        key = (*(hashlib.sha256(text.encode()).digest() for text in self._texts.values()),)
-        if not self._texts:
-            made = recipe.optimizer
-            given = made.optimizer if isinstance(made, SameForAll) else made
-            functions = model.init, model.apply, model.next_state, recipe.loss, given
-            fetched = [(name, id(one.fetch), one.num_examples) for name, one in outlines.items()]
-            own = *metrics, *fetched, recipe.batch_size, recipe.frozen
-            key = *map(id, (*functions, *metrics.values())), *own
-        key = *key, recipe.eval_batch_size, recipe.layout
-        return _map_programs(_Job(key, recipe, outlines))
+        if self._texts:
+            texts = (hashlib.sha256(text.encode()).digest() for text in self._texts.values())
+            # The texts have the evaluation of one source, whose size may be below a batch's.
+            key = *texts, recipe.eval_batch_size
+            return _kept_programs(_Job(key, recipe.layout, recipe, outlines))
+        made = recipe.optimizer
+        given = made.optimizer if isinstance(made, SameForAll) else made
+        functions = model.init, model.apply, model.next_state, recipe.loss, given
+        fetched = [(name, id(one.fetch), one.num_examples) for name, one in outlines.items()]
+        sizes = recipe.batch_size, recipe.eval_batch_size, recipe.frozen
+        key = *map(id, (*functions, *metrics.values())), *metrics, *fetched, *sizes
+        return _latest_programs(_Job(key, recipe.layout, recipe, outlines))
 
     def _program_texts(self) -> dict[str, str]:
         """Returns the programs of one replica that decide the bits of a run, by name."""
