@@ -210,6 +210,8 @@ class Forked(NamedTuple):
 def fork(tmp_path_factory):
     """Starts `python -m launch.SCRIPT ARGUMENTS` in a fork of a process that has done the imports.
 
+    A script with a dot in its name is the whole name of a module.
+
     Tests of imports or of speed start processes of their own.
     """
 
@@ -217,7 +219,7 @@ def fork(tmp_path_factory):
         said = tmp_path_factory.mktemp("said")
         given = {
             "directory": str(_LAUNCH.parents[1]),
-            "command": [f"launch.{script}", *map(str, arguments)],
+            "command": [script if "." in script else f"launch.{script}", *map(str, arguments)],
             "environment": environment,
             "stdout": str(said / "stdout"),
             "stderr": str(said / "stderr"),
