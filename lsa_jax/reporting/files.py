@@ -110,8 +110,8 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, _json(content, indent=2) + "\n")
 
 
-# Errors of numpy and zipfile on damaged arrays; RuntimeError is of those that are marked as
-# encrypted, or packed in a way that is not known.
+# JSON, numpy and zipfile raise these on damaged files: RuntimeError where an entry is marked as
+# encrypted, or is packed by an unknown method.
 _DAMAGE = (ValueError, EOFError, KeyError, RuntimeError, tokenize.TokenError)
 _DAMAGE += (zipfile.BadZipFile, zlib.error)
 

@@ -26,13 +26,13 @@ def held(name: str, *paths: Path, timeout: float = 0) -> Iterator[None]:
     """Holds files as locks, in folders that are made if need be.
 
     Args:
-        name: what is held, for errors.
+        name: begins the messages, such as "--workdir runs/fig6".
         *paths: the files.
         timeout: seconds to wait for each; -1: forever.
 
     Raises:
         InUseError: another process holds one of them.
-        InputError: the folder cannot be written.
+        InputError: a folder cannot be written.
     """
     with contextlib.ExitStack() as stack:
         try:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from jaxtyping import Array
 
 from lsa_jax import parallel
 from lsa_jax.data.dataset import best_constant_accuracy
@@ -50,17 +51,15 @@ def _programs(
     """
     inputs, targets = data.pool
     if config.learner in LINEAR:
-        return (
-            linear.init(samples.start_key(config.seed), inputs.shape[1]),
-            {},
-            lambda models, pair, pool, _, *order: linear.advance(
-                config, models, pair, pool, *order
-            ),
-            lambda models, pair, pool, _: linear.measure(
-                config, data.num_train, models, pair, pool
-            ),
-            None,
-        )
+
+        def advance(models: Tree, pair: Tree, pool: Tree, _: Tree, *order: Array) -> Tree:
+            return linear.advance(config, models, pair, pool, *order)
+
+        def measure(models: Tree, pair: Tree, pool: Tree, _: Tree) -> Tree:
+            return linear.measure(config, data.num_train, models, pair, pool)
+
+        start = linear.init(samples.start_key(config.seed), inputs.shape[1])
+        return start, {}, advance, measure, None
     learner = networks.make_learner(config, inputs.shape[1:], targets.shape[1])
     own = networks.Networks(config, learner, data.num_train)
     start = parallel.compile_function(own.init)(samples.start_key(config.seed))

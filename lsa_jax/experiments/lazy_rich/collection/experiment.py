@@ -128,14 +128,15 @@ def make_claims() -> list[Claim]:
     known = [n for n, task in COLLECTION.items() if task.expected and n not in nothing]
     least, *_, most = CALIBRATION.values()
     low, high = map(itemgetter, ("dynamics_low", "dynamics_high"))
-    of, total = f"tasks of {len(COLLECTION)} with ", len(COLLECTION)
+    total = len(COLLECTION)
+    item = f"tasks of {total} with "
     every = (enough("task", total, f"all {total} tasks", task=tuple(COLLECTION)),)
     decided = {"paper": "at least 18", "above": 17.5, "conditions": every}
     narrow = {"paper": "at least 20", "above": 19.5, "conditions": every}
     falls, right = _of(CALIBRATION.values(), _falls, "dynamics"), _each(_is_right)
     return [
-        Claim(of + "all three grades decided", _count(_is_decided), **decided),
-        Claim(of + "an interval of c narrower than 0.2", _count(_is_narrow), **narrow),
+        Claim(item + "all three grades decided", _count(_is_decided), **decided),
+        Claim(item + "an interval of c narrower than 0.2", _count(_is_narrow), **narrow),
         Claim("the answer is the one known beforehand", _of(known, right), every=True),
         Claim("nothing learned: neither rich nor lazy", _of(nothing, right), every=True),
         Claim("lower end of c at alpha = 0.25", _of([least], low), above=LEAVES),

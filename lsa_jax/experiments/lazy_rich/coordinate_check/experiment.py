@@ -93,10 +93,15 @@ def _course(group: list[Point], task: ImageTask, checks: list[Check]) -> Course 
         own = group[replica].config
         return digits.compose(own, TRAIN, task.train, digits.data_key(own), index)
 
-    measuring = training.Measuring(config.measures, config.measured_examples)
-    apply, count, steps = digits.build(config).apply, len(task.train.targets), [0, config.steps]
-    seen = config.steps * config.batch_size
-    course = course_of(measuring, apply, start, fetch, count, steps, seen)
+    course = course_of(
+        training.Measuring(config.measures, config.measured_examples),
+        digits.build(config).apply,
+        start,
+        fetch,
+        len(task.train.targets),
+        [0, config.steps],
+        config.steps * config.batch_size,
+    )
     if course is not None:
         course.take(0, start)
         course.take(config.steps, params)
