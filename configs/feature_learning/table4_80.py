@@ -11,9 +11,11 @@ random features were chosen by how near the paper seed 0 came with them. The NTK
 where table 1 has 1e-5; it also has 6,000 and 24,000 updates at 3e-4, as one seed, looked at before,
 oscillates at 1e-3.
 
-Five seeds; ":small" has two, on 20,000 examples. Both run on a CPU.
+Five seeds, and 15 more of the NTK; ":small" has two, on 20,000 examples. Both run on a CPU.
 """
 
 from lsa_jax.experiments.feature_learning.tables import unbalanced
 
-get_config = unbalanced(80)
+get_config = unbalanced(
+    80, {"sweep.more_learner": ("ntk",), "sweep.more_seed": tuple(range(5, 20))}
+)

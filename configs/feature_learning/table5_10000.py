@@ -7,7 +7,7 @@ as its number is a matter of when it is stopped: one seed, looked at before, sti
 24,000 at 1e-5. The network without structure is trained to the end in 400 epochs, as it does not
 fit its examples in the 100 of other tables (":small" has 40).
 
-Five seeds; ":small" has two. Both run on a CPU.
+Five seeds, and 25 more of that network; ":small" has two. Both run on a CPU.
 """
 
 from lsa_jax.experiments.feature_learning.tables import table
@@ -21,6 +21,8 @@ get_config = table(
         "data.num_train": 10000,
         "m": 50,
         "memorise.epochs": 400,
+        "sweep.more_learner": ("memorise",),
+        "sweep.more_seed": tuple(range(5, 30)),
         **_LONGER,
     },
     {"data.num_train": 10_000, "m": 50, **_LONGER},

@@ -3,7 +3,7 @@
     python -m launch.sweep --config=configs/feature_learning/table5_25000.py --workdir=runs/n25000
 
 The same network, m = 300. The NTK also has 6,000 and 24,000 updates at a rate of 1e-3, as in table
-1. Five seeds; ":small" has two. Both run on a CPU.
+1. Five seeds, and 16 more of the fixed features; ":small" has two. Both run on a CPU.
 """
 
 from lsa_jax.experiments.feature_learning.tables import table
@@ -17,6 +17,8 @@ get_config = table(
         "data.num_train": 25000,
         "sweep.ntk_steps": (6000, 24_000),
         "sweep.ntk_long_rate": 1e-3,
+        "sweep.more_learner": ("ntk", "random_features"),
+        "sweep.more_seed": tuple(range(5, 21)),
     },
     {"data.num_train": 10_000},
 )

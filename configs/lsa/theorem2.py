@@ -18,7 +18,6 @@ from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS
 from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
-    "network.steps": 4000,
     "max_features": 5376,
     "sweep.seed": tuple(range(3)),
 }

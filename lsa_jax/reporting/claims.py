@@ -228,7 +228,7 @@ def unless_refuted(statistic: Statistic, condition: Condition) -> Condition:
     def unmet(runs: Runs) -> str:
         return "" if (statistic(runs).values == 0).any() else condition.unmet(runs)
 
-    return Condition(f"{condition.words}, unless refuted", unmet)
+    return Condition(f"{condition.words}, or one run refutes the claim", unmet)
 
 
 def fitted(words: str, **settings: object) -> Condition:

@@ -26,6 +26,7 @@ _SMALL = {
     "sweep.ntk_steps": (),
     "sweep.ntk_long_rate": None,
     "sweep.random_features_rate": (),
+    "sweep.more_seed": (),
 }
 
 _QUICK = {
@@ -43,6 +44,7 @@ _QUICK = {
     "sweep.leftover": (),
     "sweep.ntk_steps": (),
     "sweep.ntk_long_rate": None,
+    "sweep.more_seed": (),
 }
 
 
@@ -51,7 +53,7 @@ def table(fields: Fields, small: Fields | None = None) -> GetConfig:
     return configurations(learning.SETTINGS, fields, small=_SMALL | dict(small or {}), quick=_QUICK)
 
 
-def unbalanced(percent: int) -> GetConfig:
+def unbalanced(percent: int, more: Fields | None = None) -> GetConfig:
     """Returns `get_config` of half of table 4: so many percent of the labels are -1."""
     return table(
         {
@@ -67,6 +69,7 @@ def unbalanced(percent: int) -> GetConfig:
             "sweep.random_features_rate": (0.03, 0.3),
             "sweep.class_weights": ("first_steps",),
             "sweep.weighted_learner": ("network", "ntk", "random_features"),
+            **(more or {}),
         }
     )
 

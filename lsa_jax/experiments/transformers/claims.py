@@ -79,7 +79,7 @@ def _step_claims(config: Config) -> list[Claim]:
         return rows["on_min"] - rows["off_max"] > 2 * config.value_std * beyond
 
     draw = in_all("P exceeds the rest of V by more than another draw of V_0", is_clear, **exact)
-    right = "columns_right", lambda x: x == 1, "{low:.4g} of the columns"
+    right = "columns_right", lambda x: x == 1, "a share of {low:.4g} of the columns"
     shows = "P shows in V (figure 4.1)"
     stated = {"paper": f"above {PICKED_UP:g}: {shows}", "above": PICKED_UP}
     by_luck = float(tokens) ** -tokens  # each of L columns is right in one of L cases

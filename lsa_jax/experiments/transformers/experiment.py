@@ -210,5 +210,5 @@ EXPERIMENT = Experiment(
     ),
     columns=_columns,
     on_host=lambda config: config.question != "value_random",
-    report_version=2,
+    report_version=3,
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_sweeps import maker
 
-from lsa_jax import kernels
+from lsa_jax import kernels, models, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lazy_rich.papers import experiment, tasks
 from lsa_jax.experiments.lazy_rich.papers.settings import LEARNERS, SETTINGS
@@ -171,17 +171,22 @@ def test_the_hierarchical_network_has_momentum_decay_a_falling_rate_and_its_own_
     assert task.is_regression
 
 
-def test_the_network_on_hidden_patterns_is_trained_by_adam_at_a_cosine():
-    expected = 0.01 * (1 + np.cos(np.pi * np.arange(4) / 4)) / 2
-    task = task_of("table1")
-    assert moves_of(task.optimizer(4), 4) == pytest.approx(expected, rel=1e-4)
-    # It has one output, and biases: at no input at all their share of the kernel is left.
-    nothing = jnp.zeros((1, *task.train.inputs.shape[1:]))
-    params = task.network.init(jax.random.key(0), nothing.shape[1:])
-    assert task.network.apply(params, nothing).shape == (1, 1)
-    assert float(task.network.kernel(nothing)[0, 0]) > 0.25
-    # Entries of variance 1, as layers expect them.
-    assert np.mean(np.square(task.train.inputs)) == pytest.approx(1, rel=0.1)
+def test_the_network_on_hidden_patterns_learns_them_from_the_papers_two_steps(tmp_path):
+    sizes = {"num_train": 1000, "num_test": 500, "width": 100, "epochs": 20}
+    task = task_of("table1", **{f"patterns__{name}": size for name, size in sizes.items()})
+    key, (inputs, targets) = jax.random.key(0), task.test
+    inputs, train = map(jnp.asarray, (inputs, task.train.inputs))
+    params, _ = tasks.train_network(key, task, tmp_path, training.Measuring())
+    assert training.is_correct(task.network.apply(params, inputs), targets).mean() > 0.9
+    # Its kernel at the start, before the two steps, does not.
+    kernel = kernels.finite_kernel(task.network.apply, task.network.init(key, inputs.shape[1:]))
+    outputs = regression(kernel(train), kernel(inputs, train), task)
+    assert training.is_correct(outputs, targets).mean() < 0.85
+    # Layers of the wide kernel expect entries of variance 1.
+    wide = task.wide.of_transform(np.eye(task.wide.size))
+    scaled = train[:4] / np.sqrt(np.mean(np.square(train)))
+    own = models.mlp(widths=(9,), num_classes=1, b_std=0.5).kernel
+    np.testing.assert_allclose(wide(train[:4]), own(scaled), rtol=0.02)
 
 
 def test_figure_6_is_of_images_in_noise_and_a_network_with_warm_up_and_momentum():

@@ -95,6 +95,9 @@ FIELDS: dict[str, Field] = {
     "sweep.class_weights": Field((), tuple_of(_WEIGHTS), "other weightings"),
     "sweep.weighted_learner": Field(("network", "two_step"), tuple_of(_LEARNER),
         "with structure, at other weightings"),
+    "sweep.more_learner": Field((), tuple_of(_LEARNER),
+        "with more seeds; with structure if it is in sweep.learner"),
+    "sweep.more_seed": Field((), tuple_of(_SEED), "these seeds"),
 }
 # fmt: on
 
@@ -108,6 +111,10 @@ def _sweep(config: Config) -> list[dict[str, object]]:
         return [point | changed for point in product(own)]
 
     points = runs(True, axes.learner) + runs(False, axes.unstructured_learner)
+    more = [seed for seed in axes.more_seed if seed not in axes.seed]
+    for learner in axes.more_learner:
+        own = {"learner": learner, "structured": learner in axes.learner}
+        points += [own | {"seed": seed} for seed in more]
     for learner in ("ntk", "random_features"):
         name = f"{learner}_rate"
         for rate in axes[name] if learner in axes.learner else ():

@@ -37,10 +37,10 @@ FIELDS: dict[str, Field] = {
     "sparse.filters": Field(256, _SIZE, "of the network whose NTK stands for the wide one"),
     "sparse.num_train": Field(1000, _SIZE, "training examples"),
     "sparse.num_test": Field(2000, _SIZE, "test examples"),
-    "sparse.epochs": Field(200, _SIZE, "passes of the network's training"),
+    "sparse.epochs": Field(600, _SIZE, "passes of the network's training"),
     "sparse.init_scale": Field(1e-6, number(1e-15), "std of its filter's entries at the start"),
     "sparse.threshold_warmup_epochs": Field(
-        50.0, number(0), "how long the rate of its threshold alone rises to that of its filter"
+        150.0, number(0), "how long the rate of its threshold alone rises to that of its filter"
     ),
     # MNIST.
     "mnist.noise": Field(2.0, number(0), "standard deviation of the background"),
@@ -50,8 +50,8 @@ FIELDS: dict[str, Field] = {
     # Hidden patterns.
     "patterns.num_train": Field(2000, _SIZE, "training examples"),
     "patterns.num_test": Field(2000, _SIZE, "test examples"),
-    "patterns.width": Field(300, _SIZE, "neurons"),
-    "patterns.epochs": Field(100, _SIZE, "passes of the network's training"),
+    "patterns.width": Field(300, _SIZE, "half of the neurons"),
+    "patterns.epochs": Field(30, _SIZE, "passes after the network's first two steps"),
     # The hierarchical target.
     "hierarchical.num_train": Field(500, _SIZE, "training examples"),
     "hierarchical.num_test": Field(2000, _SIZE, "test examples"),

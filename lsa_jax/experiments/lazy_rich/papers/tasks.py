@@ -1,12 +1,13 @@
 """The papers' data, each with the paper's network and a kernel at large width.
 
-Networks are the papers' own, except that table 1's has ReLUs, whose kernel exists at infinite
-width. The wide kernel is the network's own at infinite width; for the sparse signal, whose network
-has one filter, it is that of many random filters.
+Networks are the papers' own. The wide kernel is the network's own at infinite width. For the sparse
+signal, whose network has one filter, it is that of many random filters; for hidden patterns that of
+ReLUs, as truncated ones have none in closed form.
 """
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax import kernels, models, training
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.feature_learning.learning import learners
 from lsa_jax.experiments.feature_learning.learning import settings as pattern_settings
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task as draw_patterns
 from lsa_jax.experiments.lsa.noise_curves import settings as noise_settings
@@ -45,7 +47,10 @@ class WideKernel(NamedTuple):
 
 
 class PaperTask(NamedTuple):
-    """One paper's data, network and wide kernel; targets are [n] signs or [n, c]."""
+    """One paper's data, network and wide kernel; targets are [n] signs or [n, c].
+
+    `first_steps` returns the parameters after steps that the paper's training begins with, if any.
+    """
 
     train: Dataset
     test: Dataset
@@ -55,6 +60,7 @@ class PaperTask(NamedTuple):
     optimizer: Callable[[int], optax.GradientTransformation]
     epochs: int
     is_regression: bool = False
+    first_steps: Callable[[], Any] | None = None
 
 
 def stream(config: Config, place: int) -> Key[Array, ""]:
@@ -180,22 +186,31 @@ def _figure6(config: Config, data: Any) -> PaperTask:
 def _table1(config: Config) -> PaperTask:
     patterns = config.patterns
     sizes = {"data.num_train": patterns.num_train, "data.num_test": patterns.num_test}
-    fields = sizes | {"seed": config.seed}
-    drawn = draw_patterns(set_fields(pattern_settings.SETTINGS.default_config(), fields))
-    scale = math.sqrt(drawn.train.inputs.shape[1])  # entries of variance 1, as layers expect them
-    train, test = (
-        Dataset(scale * np.asarray(part.inputs), np.asarray(part.targets))
-        for part in (drawn.train, drawn.test)
-    )
-    network = models.mlp(widths=(patterns.width,), num_classes=1, b_std=0.5)
+    fields = {"seed": config.seed, "m": patterns.width, "batch_size": patterns.num_train, **sizes}
+    theirs = set_fields(pattern_settings.SETTINGS.default_config(), fields)
+    drawn = draw_patterns(theirs)
+    replica = jax.tree.map(jnp.asarray, learners.make_replica(theirs, drawn))
+    size = drawn.train.inputs.shape[1]
+    wide = models.mlp(widths=(2 * patterns.width,), num_classes=1, b_std=0.5)
+
+    def of_transform(transform: np.ndarray) -> Callable[..., Array]:
+        return wide.kernel.transformed(math.sqrt(size) * transform)  # entries of variance 1
+
+    def optimizer(steps: int) -> optax.GradientTransformation:
+        return optax.sgd(theirs.rate, momentum=theirs.momentum)
+
     return PaperTask(
-        train,
-        test,
-        network=network,
-        wide=_of_layers(network, train.inputs.shape[1:]),
-        loss=training.logistic,
-        optimizer=lambda steps: optax.adam(optax.cosine_decay_schedule(0.01, steps)),
+        *_on_host(drawn.train, drawn.test),
+        network=Model(
+            lambda key, shape: learners.initial_params(theirs, replica)[0],
+            learners.network_of(theirs, replica).apply,
+            None,
+        ),
+        wide=WideKernel(of_transform, size),
+        loss=training.hinge,
+        optimizer=optimizer,
         epochs=patterns.epochs,
+        first_steps=lambda: jax.jit(partial(learners.first_stages, theirs))(replica)[-1][0],
     )
 
 
@@ -248,9 +263,13 @@ def train_network(
     key: Key[Array, ""], task: PaperTask, directory: Path, measuring: training.Measuring
 ) -> tuple[Any, training.History]:
     """Trains and measures a task's network, from its last checkpoint if there is one."""
-    return training.train(
+    network = task.network
+    if task.first_steps is not None:
+        params = task.first_steps()
+        network = network._replace(init=lambda key, shape: params)
+    params, history = training.train(
         key,
-        task.network,
+        network,
         task.train,
         task.loss,
         task.optimizer(steps_of(task)),
@@ -261,3 +280,4 @@ def train_network(
         ),
         checkpoints=training.Checkpoints(directory, max(1, task.epochs // 4)),
     )
+    return jax.tree.map(jnp.asarray, params), history

@@ -261,5 +261,5 @@ EXPERIMENT = Experiment(
     # All networks made by hand are one group; each search runs alone.
     varying=lambda config: tuple(config) if config.part == "construction" else (),
     columns=lambda config: {name: config[name] for name in ("part", "d", "num_train", "width")},
-    report_version=2,
+    report_version=3,
 )
