@@ -63,13 +63,13 @@ def network(
     require("parameterization", parameterization, PARAMETERIZATIONS)
     require("dtype", dtype, DTYPES)
     if parameterization != "mup":
-        return _read(Serial(tuple(layers)), parameterization, dtype)
+        return _read(Serial(layers), parameterization, dtype)
     if base is None:
         raise InputError(
             "base is None; accepted with parameterization='mup': the same layers at the width "
             "where it is the standard parameterisation"
         )
-    return _in_mup(*(_read(Serial(tuple(some)), "standard", dtype) for some in (layers, base)))
+    return _in_mup(*(_read(Serial(some), "standard", dtype) for some in (layers, base)))
 
 
 def _read(

@@ -158,6 +158,13 @@ def test_layers_are_numbered_by_their_kind_and_others_are_refused(key):
     ]
     with pytest.raises(InputError, match="layers hold 3; accepted: instances of"):
         Serial((Abs(), 3))
+    for made in (
+        lambda: network(Abs()),
+        lambda: network([Residual(Dense(2))]),
+        lambda: network([Concat((Abs(),))]),
+    ):
+        with pytest.raises(InputError, match=r"layers is \w+\(.*; accepted: a tuple of layers"):
+            made()
     for paths in ((), [(Abs(),)]):
         with pytest.raises(InputError, match="Concat.paths is"):
             Concat(paths)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -17,9 +17,14 @@ from lsa_jax.models.layers.base import Layer, LayerModule, shape_of
 class Serial(Layer):
     """Layers one after another; without layers the identity."""
 
-    layers: tuple[Layer, ...] = ()
+    layers: Sequence[Layer] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.layers, Iterable):
+            raise InputError(
+                f"layers is {self.layers!r}; accepted: a tuple of layers, ({self.layers!r},)"
+            )
+        object.__setattr__(self, "layers", tuple(self.layers))
         for layer in self.layers:
             if not isinstance(layer, Layer):
                 raise InputError(f"layers hold {layer!r}; accepted: instances of models.Layer")
