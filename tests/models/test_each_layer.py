@@ -142,9 +142,20 @@ def test_a_residual_is_the_sum_of_its_paths(key):
     weight = params["Residual_0"]["branch"]["Dense_0"]["weight"]
     found = np.asarray(model.apply(params, ROWS))
     np.testing.assert_allclose(found, ROWS + ROWS @ weight / np.sqrt(3), rtol=1e-4, atol=1e-5)
-    for branch, words in (((Relu(),), "without parameters"), ((Dense(2),), "equal shapes")):
-        with pytest.raises(InputError, match=words):
-            network([Residual(branch)]).init(key, (3,))
+    with pytest.raises(InputError, match="equal shapes"):
+        network([Residual((Dense(2),))]).init(key, (3,))
+
+
+def test_the_paths_of_a_residual_are_uncorrelated_or_refused():
+    inner, more = Residual((Relu(), Dense(3))), (Erf(), Dense(3))
+
+    def nngp(*paths):
+        return network([Dense(3), Residual(*paths), Relu(), Dense(1)]).nngp(ROWS)
+
+    np.testing.assert_allclose(nngp((inner,), more), nngp(more, (inner,)), rtol=1e-5)
+    for paths in (((Relu(),),), ((inner,),), ((Dropout(0.5),), (inner, Abs()))):
+        with pytest.raises(InputError, match="a way through them without weights; accepted"):
+            nngp(*paths)
 
 
 @pytest.mark.usefixtures("unchecked")
