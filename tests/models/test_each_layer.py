@@ -146,6 +146,13 @@ def test_a_residual_is_the_sum_of_its_paths(key):
         network([Residual((Dense(2),))]).init(key, (3,))
 
 
+@pytest.mark.parametrize("zero", [ABRelu(0, 0), Sin(0.0)])
+def test_a_nonlinearity_without_outputs_leaves_the_biases(zero):
+    layers = [zero, Dense(2, b_std=0.5), Relu(), Dense(1)]
+    found = network([Dense(2), *layers]).nngp(ROWS)
+    np.testing.assert_allclose(found, 0.5**2 / 2, rtol=1e-6)
+
+
 def test_the_paths_of_a_residual_are_uncorrelated_or_refused():
     inner, more = Residual((Relu(), Dense(3))), (Erf(), Dense(3))
 
