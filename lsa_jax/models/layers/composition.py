@@ -38,6 +38,12 @@ class Serial(Layer):
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
         """Returns all layers' steps; None if a layer has no limit."""
         parts = [layer.infinite(parameterization) for layer in self.layers]
+        for layer, part in zip(self.layers, parts, strict=True):
+            if not (part is None or isinstance(part, list | tuple)):
+                raise InputError(
+                    f"infinite of {layer!r} is {part!r}; accepted: a tuple of steps of "
+                    "kernels.infinite.steps, or None"
+                )
         return None if None in parts else tuple(itertools.chain.from_iterable(parts))
 
     def _named(self) -> Iterator[tuple[str, Layer]]:
