@@ -88,7 +88,9 @@ def _read(
         check_shape(x.shape[1:])
         given, x = {"params": arrays.real_tree("params", params)}, jnp.asarray(x, dtype)
         given |= {} if fixed is None else {STATISTICS: fixed}
-        own = module if counted is None else module.clone(counted=counted)
+        if counted is not None and np.shape(counted) != x.shape[:1]:
+            raise InputError(f"counted is {np.shape(counted)}; accepted: {x.shape[:1]}, as inputs")
+        own = module.clone(counted=counted, fixed=fixed is not None)
         return _run(own, given, x, settings)
 
     def init(key: Key[Array, ""], input_shape: Any) -> dict[str, Any]:
