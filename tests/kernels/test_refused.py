@@ -142,6 +142,11 @@ NOT_ACCEPTED = {
     "coefficients": lambda: curve(coefficients=np.eye(3)),
     "infinite coefficients": lambda: curve(coefficients=[[np.nan], [1.0]]),
     "power": lambda: machine(power=0),
+    "size": lambda: machine(size=-3),
+    "no examples": lambda: kernels.linearize_on(apply, PARAMS, X[:0]),
+    "no layers": lambda: models.sampled_kernel(KEY, [], X),
+    "batch without targets": lambda: nystrom(Stream(lambda number: X, 2), X, ridge=1.0),
+    "file of an ensemble": lambda: kernels.ensemble_mean(rbf, X, Y, X, path="k.npy"),
     "updates": lambda: machine(updates=-1),
 }
 NOT_SOLVED = {
