@@ -230,6 +230,17 @@ def holds(kind: np.dtype, array: Real[Array | np.ndarray, "..."]) -> bool:
     return limits.min <= int(array.min()) and int(array.max()) <= limits.max
 
 
+def unsharded(x: Real[Array | np.ndarray, "..."]) -> Real[Array | np.ndarray, "..."]:
+    """Returns an array on a mesh with explicit axes as one of numpy.
+
+    On such a mesh, which `jax.make_mesh` makes, jax refuses products of all pairs.
+    """
+    if not is_jax(x) or isinstance(x, jax.core.Tracer):
+        return x
+    axes = getattr(getattr(x.sharding, "mesh", None), "axis_types", ())
+    return np.asarray(x) if jax.sharding.AxisType.Explicit in axes else x
+
+
 def input_pair(
     x1: Any,
     x2: Any,
@@ -244,10 +255,10 @@ def input_pair(
     Raises:
         InputError: as `inputs`, or the shapes differ beyond the first axis.
     """
-    first = inputs(names[0], x1, whole=whole, dtype=dtype, empty=empty)
+    first = unsharded(inputs(names[0], x1, whole=whole, dtype=dtype, empty=empty))
     if x2 is None:
         return first, None
-    second = inputs(names[1], x2, whole=whole, dtype=dtype, empty=empty)
+    second = unsharded(inputs(names[1], x2, whole=whole, dtype=dtype, empty=empty))
     if first.shape[1:] != second.shape[1:]:
         raise InputError(
             f"{names[0]} is {first.shape} and {names[1]} is {second.shape}; accepted: equal shapes "

@@ -600,3 +600,25 @@ def test_matrices_of_many_processes_and_of_files_are_taken_as_they_are(tmp_path)
         for gram_test in (K_TEST, rows):
             np.testing.assert_allclose(regress_cg(gram_train, Y, gram_test), wanted, rtol=1e-6)
     np.testing.assert_allclose(regress(packed, Y, K_TEST), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sharding", ["d", None])
+def test_examples_on_a_mesh_with_explicit_axes_give_the_same_kernels(sharding):
+    model = models.network([models.Dense(3), models.Relu(), models.Dense(2)])
+    params, x = model.init(jax.random.key(0), (3,)), np.float32(X[:4])
+    mesh = jax.make_mesh((2,), ("d",), devices=jax.devices()[:2])
+    place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(sharding))
+
+    def linearized(params, x):
+        examples, apply_lin = kernels.linearize_on(model.apply, params, x)
+        return apply_lin(params, examples)
+
+    for function in (
+        lambda params, x: model.kernel(x, -x),
+        functools.partial(kernels.empirical_ntk, model.apply),
+        functools.partial(kernels.last_layer_inputs, model.apply),
+        linearized,
+    ):
+        everywhere = jax.device_put(params, place.update(spec=jax.sharding.PartitionSpec()))
+        found = function(everywhere, jax.device_put(x, place))
+        np.testing.assert_allclose(found, function(params, x), rtol=1e-5)

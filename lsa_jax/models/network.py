@@ -63,13 +63,13 @@ def network(
     require("parameterization", parameterization, PARAMETERIZATIONS)
     require("dtype", dtype, DTYPES)
     if parameterization != "mup":
-        return _read(Serial(tuple(layers)), parameterization, dtype)
+        return _read(Serial(layers), parameterization, dtype)
     if base is None:
         raise InputError(
             "base is None; accepted with parameterization='mup': the same layers at the width "
             "where it is the standard parameterisation"
         )
-    return _in_mup(*(_read(Serial(tuple(some)), "standard", dtype) for some in (layers, base)))
+    return _in_mup(*(_read(Serial(some), "standard", dtype) for some in (layers, base)))
 
 
 def _read(
@@ -88,7 +88,9 @@ def _read(
         check_shape(x.shape[1:])
         given, x = {"params": arrays.real_tree("params", params)}, jnp.asarray(x, dtype)
         given |= {} if fixed is None else {STATISTICS: fixed}
-        own = module if counted is None else module.clone(counted=counted)
+        if counted is not None and np.shape(counted) != x.shape[:1]:
+            raise InputError(f"counted is {np.shape(counted)}; accepted: {x.shape[:1]}, as inputs")
+        own = module.clone(counted=counted, fixed=fixed is not None)
         return _run(own, given, x, settings)
 
     def init(key: Key[Array, ""], input_shape: Any) -> dict[str, Any]:

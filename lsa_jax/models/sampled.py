@@ -67,7 +67,7 @@ def sampled_kernel(
     x = first if second is None else jnp.concatenate([first, second])
     model = network(layers)
     jax.eval_shape(lambda one: model.init(one, x.shape[1:]), jax.random.key(0))  # do layers fit?
-    *before, last = layers
+    *before, last = layers or (None,)
     if not isinstance(last, Dense):
         raise InputError(f"layers end in {type(last).__name__}; accepted: Dense as the last layer")
 

@@ -142,9 +142,27 @@ def test_a_residual_is_the_sum_of_its_paths(key):
     weight = params["Residual_0"]["branch"]["Dense_0"]["weight"]
     found = np.asarray(model.apply(params, ROWS))
     np.testing.assert_allclose(found, ROWS + ROWS @ weight / np.sqrt(3), rtol=1e-4, atol=1e-5)
-    for branch, words in (((Relu(),), "without parameters"), ((Dense(2),), "equal shapes")):
-        with pytest.raises(InputError, match=words):
-            network([Residual(branch)]).init(key, (3,))
+    with pytest.raises(InputError, match="equal shapes"):
+        network([Residual((Dense(2),))]).init(key, (3,))
+
+
+@pytest.mark.parametrize("zero", [ABRelu(0, 0), Sin(0.0)])
+def test_a_nonlinearity_without_outputs_leaves_the_biases(zero):
+    layers = [zero, Dense(2, b_std=0.5), Relu(), Dense(1)]
+    found = network([Dense(2), *layers]).nngp(ROWS)
+    np.testing.assert_allclose(found, 0.5**2 / 2, rtol=1e-6)
+
+
+def test_the_paths_of_a_residual_are_uncorrelated_or_refused():
+    inner, more = Residual((Relu(), Dense(3))), (Erf(), Dense(3))
+
+    def nngp(*paths):
+        return network([Dense(3), Residual(*paths), Relu(), Dense(1)]).nngp(ROWS)
+
+    np.testing.assert_allclose(nngp((inner,), more), nngp(more, (inner,)), rtol=1e-5)
+    for paths in (((Relu(),),), ((inner,),), ((Dropout(0.5),), (inner, Abs()))):
+        with pytest.raises(InputError, match="a way through them without weights; accepted"):
+            nngp(*paths)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -158,6 +176,13 @@ def test_layers_are_numbered_by_their_kind_and_others_are_refused(key):
     ]
     with pytest.raises(InputError, match="layers hold 3; accepted: instances of"):
         Serial((Abs(), 3))
+    for made in (
+        lambda: network(Abs()),
+        lambda: network([Residual(Dense(2))]),
+        lambda: network([Concat((Abs(),))]),
+    ):
+        with pytest.raises(InputError, match=r"layers is \w+\(.*; accepted: a tuple of layers"):
+            made()
     for paths in ((), [(Abs(),)]):
         with pytest.raises(InputError, match="Concat.paths is"):
             Concat(paths)

@@ -11,6 +11,7 @@ from flax import linen as nn
 
 from lsa_jax import kernels
 from lsa_jax.errors import InputError
+from lsa_jax.kernels.infinite import steps
 from lsa_jax.models import (
     BatchNorm,
     Concat,
@@ -20,6 +21,7 @@ from lsa_jax.models import (
     Elementwise,
     Flatten,
     GlobalAvgPool,
+    Layer,
     Relu,
     Residual,
     cnn,
@@ -114,6 +116,31 @@ def test_parameters_of_other_layers_or_inputs_are_refused_in_a_line(key):
             model.apply(wrong, x)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_statistics_and_counts_of_others_are_refused_in_a_line(key):
+    model = network([Dense(2), BatchNorm(), Dense(1)])
+    params, x = model.init(key, (3,)), jnp.ones((2, 3))
+    fixed = model.statistics(params, x)
+    one = jnp.ones(1)
+    for wrong in ({}, {"BatchNorm_1": fixed["BatchNorm_0"]}, {"BatchNorm_0": {"mean": one}}):
+        with pytest.raises(
+            InputError, match=r"statistics have no mean and variance .2,. of BatchNorm_0; acc"
+        ):
+            model.apply(params, x, statistics=wrong)
+    with pytest.raises(InputError, match=r"counted is \(1,\); accepted: \(2,\)"):
+        model.apply(params, x, counted=one)
+
+
+class OfAStep(Layer):
+    """A layer with a step in place of a tuple of steps."""
+
+    def finite(self, x, module):
+        return x
+
+    def infinite(self, parameterization):
+        return steps.Flatten()
+
+
 X = jnp.ones((2, 3))
 MISTAKES = {
     "width_factor": lambda: cnn(0),
@@ -130,6 +157,7 @@ MISTAKES = {
     ),
     "GlobalAvgPool meets": lambda: init([GlobalAvgPool()], 5),
     "Residual.branch": lambda: gram([Residual((Relu(),)), Flatten(), Dense(1)], 4, 4, 1),
+    "infinite of .*OfAStep.* is Flatten": lambda: network([OfAStep(), Dense(1)]),
     "mup": lambda: network([Dense(1)], parameterization="mup", base=[Dense(1)]).ntk(X),
     "another library": lambda: scaled(from_flax_linen(nn.Dense(1)), 2.0).ntk(X),
     "neural-tangents": lambda: gram(

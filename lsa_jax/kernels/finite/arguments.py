@@ -28,7 +28,7 @@ def checked(
 
     Raises InputError where params, inputs or outputs are not accepted.
     """
-    params, x = floating(params), arrays.inputs("x", x, empty=empty)
+    params, x = floating(params), arrays.unsharded(arrays.inputs("x", x, empty=empty))
     (x,) = arrays.floats_if_taken(functools.partial(apply, params), x)
     return params, x, count_outputs(apply, params, x, "x")
 

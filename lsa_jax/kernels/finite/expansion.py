@@ -153,9 +153,9 @@ def linearize_on(
         [n, c]`.
 
     Raises:
-        InputError: the expansions take more memory than there is.
+        InputError: there are no examples, or their expansions take more memory than there is.
     """
-    params, x, count = arguments.checked(apply, params, x)
+    params, x, count = arguments.checked(apply, params, x, empty=False)
     kept = jax.eval_shape(functools.partial(_derivatives, apply), params, x)
     memory.check_fits_device(
         f"x is {x.shape}: keeping the derivatives of its {len(x)} examples",

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import arrays, costs
-from lsa_jax.checks import one_of, require
+from lsa_jax.checks import integer, one_of, require, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import neural_tangents, recursion
 from lsa_jax.kernels.infinite.network_shape import is_supported
@@ -48,8 +48,7 @@ class InfiniteKernel(StagedKernel):
         Raises:
             InputError: the recursion does not apply to the network on examples of this shape.
         """
-        if not input_shape:
-            raise InputError("examples have shape (); accepted: [n, ...], one axis or more each")
+        require("input_shape", input_shape, tuple_of(integer(1), empty=False))
         example = jax.ShapeDtypeStruct((1, *input_shape), np.float32)
         if (refusal := _why_not(self.steps, example)) is not None:
             raise InputError(

@@ -169,7 +169,7 @@ class Relu(Nonlinearity):
     def gap(self, cosine: Cosine, scale1: Scale, scale2: Scale) -> Array:
         """Returns it without cancellation of small ones."""
         both, rest = self._shares
-        variance = both + rest / 2
+        variance = both + rest / 2 or 1.0  # with both slopes 0 any gap will do
         bent = rest / variance * arc_cosine(cosine)[0]
         # Of cosines below 0, from the gap to -1: the absolute value makes it the gap to 1.
         below = 1 + both / variance - both / variance * cosine.gap if both else 1.0

@@ -129,14 +129,22 @@ def check_duals(nonlinearity: Any, tolerance: float = 3e-2) -> float:
             return np.stack(found), *_integrals(nonlinearity.phi)
 
     # In a thread of its own, as a network may be made while another program is traced.
-    with futures.ThreadPoolExecutor(1) as alone:
-        found, expected, sizes = alone.submit(computed).result()
+    name = type(nonlinearity).__name__
+    try:
+        with futures.ThreadPoolExecutor(1) as alone:
+            found, expected, sizes = alone.submit(computed).result()
+    except Exception as error:  # a function of users may raise anything
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"phi or duals of {name} raise {type(error).__name__}: {reason:.200}; accepted: "
+            "functions, in jax (jnp in place of np), of each number of an array by itself"
+        ) from error
     errors = np.abs(found - expected) / sizes
     if not (errors <= tolerance).all():
         which, at = np.unravel_index(np.argmax(np.nan_to_num(errors, nan=np.inf)), errors.shape)
-        name, (covariance, *variances) = ("phi", "phi'")[which], (m[at] for m in moments)
+        phi, (covariance, *variances) = ("phi", "phi'")[which], (m[at] for m in moments)
         raise InputError(
-            f"duals of {type(nonlinearity).__name__}: E[{name}(z) {name}(z')] is "
+            f"duals of {name}: E[{phi}(z) {phi}(z')] is "
             f"{float(found[which][at]):.4g} at covariance {covariance:.3g} and variances "
             f"{variances[0]:.3g} and {variances[1]:.3g}; accepted: its integral over the Gaussian "
             f"density, {expected[which, at]:.4g}, within {tolerance:g} of {sizes[which, at]:.3g}, "

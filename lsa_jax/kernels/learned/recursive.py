@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from lsa_jax import arrays, backend, processes
-from lsa_jax.checks import integer, number, require
+from lsa_jax.checks import integer, number, optional, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
 from lsa_jax.kernels.matrices.gram import gram
@@ -107,6 +107,7 @@ def recursive_feature_machine(
     """
     x = np.asarray(arrays.inputs("x", x, whole=False, empty=False))
     y, key = np.asarray(arrays.real_array("y", y, "n c")), arrays.random_key("key", key)
+    require("size", size, optional(integer(1)))
     require("updates", updates, integer(0))
     require("points", points, integer(1))
     require("ridge", ridge, number(0))

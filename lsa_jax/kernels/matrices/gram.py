@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from lsa_jax import arrays, backend, processes
-from lsa_jax.checks import integer, number, one_of, optional, require
+from lsa_jax.checks import integer, is_integer, number, one_of, optional, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import memory
@@ -65,8 +65,9 @@ class Workers(NamedTuple):
 
     def found(self, memory_limit: float | None, *, sharded: bool) -> list[jax.Device]:
         """Returns the devices; a CPU counts once for each of its threads."""
-        if self.devices:
-            return list(self.devices)
+        if self.devices:  # the first one several times stands for threads
+            several = set(self.devices) != {jax.local_devices()[0]}
+            return list(dict.fromkeys(self.devices) if several else self.devices)
         if self.process_count == 1 and jax.process_count() > 1 and not sharded:
             return jax.devices()
         first, *_ = own = jax.local_devices()
@@ -223,8 +224,13 @@ def check_options(
     require("memory_limit", memory_limit, optional(number(0, above=True)))
     require("tile", tile, optional(integer(1)))
     require("dtype", dtype, one_of("float32", "float64"))
-    index, count = workers.process_index, workers.process_count
-    if not 0 <= index < count:
+    devices, index, count = workers if isinstance(workers, Workers) else (workers, 0, 1)
+    some = devices if isinstance(devices, Sequence) else [devices]
+    if devices is not None and not all(isinstance(one, jax.Device) for one in some):
+        raise InputError(
+            f"workers is {workers!r}; accepted: Workers of None or a list of jax.devices()"
+        )
+    if not (is_integer(index) and is_integer(count) and 0 <= index < count):
         raise InputError(
             f"process_index is {index} and process_count is {count}; accepted: 0 to count - 1"
         )

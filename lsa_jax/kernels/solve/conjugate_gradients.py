@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from lsa_jax import arrays, backend
-from lsa_jax.checks import integer, optional, require
+from lsa_jax.checks import integer, is_number, optional, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.sharded import PackedMatrix, ShardedRows, by_first, multiply, pick
 from lsa_jax.kernels.solve import preconditioner, problem
@@ -227,12 +227,15 @@ def _solve(
     """
     n, width = right.shape
     tolerance, max_iterations, rank = options
-    if not 0 < tolerance < 1:
+    if not (is_number(tolerance) and 0 < tolerance < 1):
         raise InputError(f"tolerance is {tolerance!r}; accepted: above 0, below 1")
     require("max_iterations", max_iterations, integer(1))
     require("rank", rank, optional(integer(0)))
     shifts = np.asarray(ridges, float) * problem.mean_diagonal(gram_train)
     ends = pick(gram_train, np.array([0, n - 1]))
+    # By powers of 2, which change no digit, so that squares of targets neither overflow nor vanish.
+    size = np.exp2(np.frexp(np.abs(right).max(axis=0))[1] - 1.0)
+    right = right / size
     store = Checkpoint(checkpoint, _SYSTEM, gram_train.diagonal(), ends, right, shifts)
     kept, rank = store.read(), None if rank is None else min(n, rank)
     if kept is not None:  # a rank that was chosen by the free memory stays the same after a kill
@@ -266,7 +269,7 @@ def _solve(
             f"{residuals.max():.2g} after {iterations} iterations, above the tolerance "
             f"{tolerance:g}{advice}"
         )
-    by_ridge = solutions.reshape(n, len(ridges), width).transpose(1, 0, 2)
+    by_ridge = size * solutions.reshape(n, len(ridges), width).transpose(1, 0, 2)
     return _Solved(by_ridge, shifts, residuals, iterations, make)
 
 

@@ -90,7 +90,12 @@ class Stream(NamedTuple):
             InputError: its shapes do not fit the centres or each other.
             NumericalError: targets that are not finite.
         """
-        inputs, targets = self.batch(number)
+        pair = self.batch(number)
+        if not (isinstance(pair, list | tuple) and len(pair) == 2):
+            raise InputError(
+                f"batch {number} is {type(pair).__name__}; accepted: (inputs, targets)"
+            )
+        inputs, targets = pair
         inputs = np.asarray(arrays.real_array("inputs", inputs, "n ...", empty=True))
         targets = problem.targets_of(targets)
         if not len(inputs) or inputs.shape[1:] != centres.shape[1:]:

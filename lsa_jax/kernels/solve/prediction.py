@@ -134,27 +134,30 @@ def predict_learning_curve(
 def _at(values: np.ndarray, power: np.ndarray, n: int, shift: float, share: float) -> tuple:
     """Returns the fields of a `LearningCurve` at one n; `share` is 1 / N."""
     kappa = _threshold(values, n, shift, share)
-    learned = values / (values + kappa)
+    learned, lost = values / (values + kappa), kappa / (values + kappa)
     weight = shift / kappa  # N w
     w, left = weight * share, 1 - n * share
+    rest = weight * (1 - share * learned.sum()) + np.sum(learned * lost)  # n - sum L^2
     # E = e0 sum (1 - L)^2 v^2 with e0 = 1 + dw/dt of an added t, and the part of it on the
     # training examples is dw/ds of a projection times s: both of the subordination function w.
     own = n * (1 - w) ** 2 + left * weight * w
-    excess = own / (own - (1 - w) ** 2 * np.sum(learned**2))
-    whole = excess * np.sum((1 - learned) ** 2 * power)
+    excess = own / ((1 - w) ** 2 * rest + left * weight * w)
+    whole = excess * np.sum(lost**2 * power)
     train = whole * left * weight**2 / (n * own)
     return kappa, learned, train, (whole - n * share * train) / left, whole
 
 
 def _threshold(values: np.ndarray, n: int, shift: float, share: float) -> float:
-    """Returns kappa: the root of a function that falls in the logarithm of kappa."""
+    """Returns kappa: the root of a function that rises with the logarithm of kappa."""
+    positive = values[values > 0]
 
     def missing(logarithm: float) -> float:
         kappa = np.exp(logarithm)
-        learned = np.sum(values / (values + kappa))
-        return learned + shift / kappa * (1 - share * learned) - n
+        # Without the learned modes, which cancel where n is their number and kappa small.
+        lost = np.sum(kappa / (positive + kappa))
+        learned = len(positive) - lost
+        return lost + (n - len(positive)) - shift / kappa * (1 - share * learned)
 
-    positive = values[values > 0]
     # Below these the left side of the equation is at least n.
     least = shift * (share or 1 / n) or positive.min() * (len(positive) / n - 1)
     most = (values.sum() + shift) / n

@@ -237,7 +237,8 @@ def ensemble_mean(
 
     Outputs start with mean 0, so it is the flow of `gradient_flow` from 0, with the same loss,
     scale of time, ridge and errors; targets' mean is not taken out. The kernel is `model.ntk` where
-    all layers are trained, `model.nngp` where the last one alone is; options are those of `gram`.
+    all layers are trained, `model.nngp` where the last one alone is; options are those of `gram`
+    but for path, packed and sharded.
     For several times, or many ridges, call `gram` and `eigendecompose` once, and then
     `gradient_flow` or `ridge_path`. O(n^3) time for the decomposition and the kernel's time; memory
     for both matrices.
@@ -249,6 +250,11 @@ def ensemble_mean(
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 14;
     `neural_tangents.predict.gradient_descent_mse_ensemble` computes the same.
     """
+    if kept := sorted({"path", "packed", "sharded"}.intersection(options)):
+        raise InputError(
+            f"options have {', '.join(kept)}; accepted: no way to keep a matrix: call gram for "
+            "each of the two, and then gradient_flow"
+        )
     inputs = arrays.real_array("inputs", inputs, "n ...")
     test_inputs = arrays.real_array("test_inputs", test_inputs, "m ...")
     targets = problem.targets_of(targets)

@@ -47,12 +47,14 @@ class LayerModule(nn.Module):
         dtype: of the computation; parameters are float32.
         counted: [n], 1 for examples that count in statistics of the batch, 0 for examples that only
             fill it up; None counts all.
+        fixed: whether `BatchNorm` takes the statistics that it is given.
     """
 
     layer: Layer
     parameterization: str
     dtype: str
     counted: Float[Array, " n"] | None = None
+    fixed: bool = False
 
     @nn.compact
     def __call__(self, x: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
@@ -61,8 +63,8 @@ class LayerModule(nn.Module):
 
     def run(self, layer: Layer, x: Float[Array, "n ..."], name: str) -> Float[Array, "n ..."]:
         """Computes a layer inside this one, with parameters of its own under `name`."""
-        own = LayerModule(layer, self.parameterization, self.dtype, self.counted, name=name)
-        return own(x)
+        settings = self.parameterization, self.dtype, self.counted, self.fixed
+        return LayerModule(layer, *settings, name=name)(x)
 
     def weight(self, shape: tuple[int, ...], std: float) -> Float[Array, "..."]:
         """Returns the weight [..., features] with its factor."""

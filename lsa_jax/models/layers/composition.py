@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -17,9 +17,14 @@ from lsa_jax.models.layers.base import Layer, LayerModule, shape_of
 class Serial(Layer):
     """Layers one after another; without layers the identity."""
 
-    layers: tuple[Layer, ...] = ()
+    layers: Sequence[Layer] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.layers, Iterable):
+            raise InputError(
+                f"layers is {self.layers!r}; accepted: a tuple of layers, ({self.layers!r},)"
+            )
+        object.__setattr__(self, "layers", tuple(self.layers))
         for layer in self.layers:
             if not isinstance(layer, Layer):
                 raise InputError(f"layers hold {layer!r}; accepted: instances of models.Layer")
@@ -33,6 +38,12 @@ class Serial(Layer):
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
         """Returns all layers' steps; None if a layer has no limit."""
         parts = [layer.infinite(parameterization) for layer in self.layers]
+        for layer, part in zip(self.layers, parts, strict=True):
+            if not (part is None or isinstance(part, list | tuple)):
+                raise InputError(
+                    f"infinite of {layer!r} is {part!r}; accepted: a tuple of steps of "
+                    "kernels.infinite.steps, or None"
+                )
         return None if None in parts else tuple(itertools.chain.from_iterable(parts))
 
     def _named(self) -> Iterator[tuple[str, Layer]]:
@@ -103,11 +114,11 @@ class Residual(Layer):
     """The sum of two paths through the network.
 
     The kernel of a sum is the sum of the kernels because the paths' outputs are uncorrelated over
-    initialisations, owing to the weights of `branch`. A sum of more paths is a residual of
-    residuals.
+    initialisations, owing to weights that one of them cannot be passed without. A sum of more paths
+    is a residual whose `shortcut` has another.
 
     Attributes:
-        branch: layers of one path, weights among them.
+        branch: layers of one path.
         shortcut: layers of the other path; none for the identity.
     """
 
@@ -118,14 +129,9 @@ class Residual(Layer):
         """Returns branch(x) + shortcut(x).
 
         Raises:
-            InputError: the two differ in shape, or the branch has no parameters.
+            InputError: the two differ in shape.
         """
         branch = module.run(Serial(self.branch), x, "branch")
-        if not module.has_variable("params", "branch"):
-            raise InputError(
-                f"Residual.branch is {self.branch}, without parameters; accepted: layers with "
-                "weights, such as Conv or Dense, among them"
-            )
         shortcut = module.run(Serial(self.shortcut), x, "shortcut")
         if branch.shape != shortcut.shape:
             raise InputError(
@@ -135,7 +141,28 @@ class Residual(Layer):
         return branch + shortcut
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
-        """Returns one step with the steps of both paths; None if a layer has no limit."""
+        """Returns one step with the steps of both paths; None if a layer has no limit.
+
+        Raises:
+            InputError: both can be passed without weights.
+        """
         branch = Serial(self.branch).infinite(parameterization)
         shortcut = Serial(self.shortcut).infinite(parameterization)
-        return None if branch is None or shortcut is None else (steps.Sum(branch, shortcut),)
+        if branch is None or shortcut is None:
+            return None
+        if not (_weighted(branch) or _weighted(shortcut)):
+            raise InputError(
+                f"Residual.branch is {self.branch} and Residual.shortcut is {self.shortcut}, both "
+                "with a way through them without weights; accepted: weights, such as Conv or "
+                "Dense, on every way through one of the two"
+            )
+        return (steps.Sum(branch, shortcut),)
+
+
+def _weighted(path: Sequence[steps.Step]) -> bool:
+    """Whether there are weights on every way through a path."""
+    return any(
+        isinstance(step, steps.Affine | steps.NeuralTangents)
+        or (isinstance(step, steps.Sum | steps.Concat) and all(map(_weighted, step.paths)))
+        for step in path
+    )

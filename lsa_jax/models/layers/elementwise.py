@@ -12,6 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import Kind, integer, number, require
+from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import correlations, pointwise, quadrature, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
@@ -67,7 +68,18 @@ class Elementwise(Nonlinearity):
         return pointwise.Elementwise(self)
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
+        """Returns one step.
+
+        Raises:
+            InputError: it cannot be hashed, or `kernels.check_duals` refuses it.
+        """
+        try:
+            hash(self)
+        except TypeError as error:
+            raise InputError(
+                f"{type(self).__name__} cannot be hashed ({error}); accepted: a class with "
+                "@dataclass(frozen=True), whose fields are numbers, texts, tuples or functions"
+            ) from error
         _check(self)
         return super().infinite(parameterization)
 

@@ -12,6 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import number, require
+from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
@@ -63,7 +64,11 @@ class BatchNorm(Layer):
     epsilon: float = 1e-5
 
     def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
-        """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift, statistics in float32."""
+        """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift, statistics in float32.
+
+        Raises:
+            InputError: the statistics given are not this layer's.
+        """
         features = x.shape[-1:]
         scale = module.param("scale", nn.initializers.ones, features, jnp.float32)
         shift = module.param("shift", nn.initializers.zeros, features, jnp.float32)
@@ -71,8 +76,13 @@ class BatchNorm(Layer):
         collects = module.is_mutable_collection(STATISTICS)
         axis = None if collects or module.is_initializing() else self.batch_axis
         wide = x.astype(jnp.float32)
-        if module.has_variable(STATISTICS, "mean"):
+        if module.fixed:
             mean, variance = (module.get_variable(STATISTICS, n) for n in ("mean", "variance"))
+            if not np.shape(mean) == np.shape(variance) == features:
+                raise InputError(
+                    f"statistics have no mean and variance {features} of "
+                    f"{'/'.join(module.path)}; accepted: those of model.statistics(params, inputs)"
+                )
             factor = scale * lax.rsqrt(variance + self.epsilon)
             normed = (wide - _like(mean, x)) * _like(factor, x) + _like(shift, x)
             return normed.astype(x.dtype)

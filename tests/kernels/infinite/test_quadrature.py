@@ -131,6 +131,14 @@ def test_wrong_duals_are_refused_where_a_network_is_made():
     for factors in WRONG:
         with pytest.raises(InputError, match="duals of Damped: E.phi.* accepted: its integral"):
             network([Dense(3), Damped(factors), Dense(1)])
+    for function, words in (
+        (np.tanh, "raise TracerArrayConversionError.*jnp in place of np"),
+        (jnp.sum, "raise TypeError"),
+    ):
+        with pytest.raises(InputError, match=words):
+            network([Dense(3), ElementwiseNumerical(function), Dense(1)])
+    with pytest.raises(InputError, match="Damped cannot be hashed.*frozen=True"):
+        network([Dense(3), Damped([1.0, 1.0]), Dense(1)])
     with pytest.raises(InputError, match="^nonlinearity is .*ElementwiseNumerical"):
         kernels.check_duals(jnp.tanh)
     with pytest.raises(InputError, match="of Damped: E.phi'.z."):

@@ -117,13 +117,14 @@ def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
 def test_devices_and_threads_give_the_matrix_of_one(dtype):
     x1, x2 = (_points(n).astype(dtype) for n in (70, 33))
     for pair in ((x1,), (x1, x2)):
-        one, threads, devices = (
+        one, threads, devices, twice = (
             gram(kernel, *pair, tile=8, dtype=dtype, workers=Workers(d))
-            for d in (ONE, ONE * 3, jax.devices())
+            for d in (ONE, ONE * 3, jax.devices(), jax.devices()[1:3] * 2)
         )
         assert threads.dtype == dtype
         np.testing.assert_array_equal(threads, one)
         np.testing.assert_allclose(devices, one, rtol=1e-6)
+        np.testing.assert_allclose(twice, one, rtol=1e-6)
     fractions = []
     gram(kernel, _points(400), progress=fractions.append, workers=Workers(jax.devices()))
     assert len(fractions) >= 2 * len(jax.devices())

@@ -48,6 +48,15 @@ def test_each_ridge_is_the_factorisation_and_all_take_the_passes_of_the_smallest
     np.testing.assert_allclose(fits[0].weights, alone.weights, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("power", [-700, 700])
+def test_predictions_have_the_size_of_the_targets_whatever_it_is(given, power):
+    of_one, of_two = (
+        regress_cg(given[0], size * given[1], given[2], ridge=0.1).predictions
+        for size in (1.0, 2.0**power)
+    )
+    np.testing.assert_array_equal(of_two, 2.0**power * of_one)
+
+
 def test_the_preconditioner_saves_iterations(given):
     without, with_it = (regress_cg(*given, ridge=0.01, rank=r).iterations for r in (0, 100))
     assert with_it < without / 4

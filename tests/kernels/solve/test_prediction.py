@@ -98,6 +98,17 @@ def test_limits_of_numbers_of_examples_and_ridges():
     assert all_but_one.train[0] == pytest.approx(exact, rel=0.02)
 
 
+@pytest.mark.parametrize("ridge", [1e-4, 1e-20, 1e-36, 1e-290])
+def test_errors_at_as_many_examples_as_modes_fall_as_the_root_of_the_ridge(ridge):
+    # There sum kappa / l = d / kappa, so that the error is kappa sum v^2 / l^2 n / (2 sum 1 / l).
+    values, coefficients = np.array([1.0, 0.5, 0.1, 0.0]), np.eye(4)[:3]
+    coefficients = np.vstack([coefficients, np.zeros(4)])
+    found = predict_learning_curve(values, coefficients, [3], ridge)
+    kappa = np.sqrt(1.6 * ridge / 13)
+    np.testing.assert_allclose(found.kappa, kappa, rtol=10 * np.sqrt(ridge) + 1e-9)
+    np.testing.assert_allclose(found.test, 3 * 105 / 26 * kappa, rtol=30 * np.sqrt(ridge) + 1e-9)
+
+
 def test_modes_are_those_of_the_pool(drawn):
     gram, targets, _ = drawn(25, dimensions=4)[:3]
     spectrum = kernels.eigendecompose(gram)
