@@ -357,6 +357,29 @@ def _check_sizes(
         require(name, value, integer(1))
 
 
+def _check_kinds(evaluation: Any, kept: Any, layout: Any, count: int, batch_size: Any) -> None:
+    """Raises InputError unless settings have their types, and a layout places all replicas."""
+    for name, value, kind in (
+        ("evaluation", evaluation, Evaluation),
+        ("checkpoints", kept, Checkpoints),
+        ("layout", layout, Layout),
+        ("evaluation.metrics", getattr(evaluation, "metrics", None), dict | None),
+    ):
+        if not isinstance(value, kind):
+            accepted = getattr(kind, "__name__", kind)
+            raise InputError(f"{name} is a {type(value).__name__}; accepted: {accepted}")
+    if layout.num_replicas != count:
+        raise InputError(
+            f"layout is of {layout.num_replicas} replicas, for {count} keys; accepted: "
+            f"parallel.layout_of({count})"
+        )
+    if batch_size % layout.num_parts:
+        raise InputError(
+            f"batch_size is {batch_size} on {layout.num_parts} devices that share batches; "
+            f"accepted: multiples of {layout.num_parts}"
+        )
+
+
 def train(
     key: Key[Array, "..."],
     model: Model,
@@ -403,11 +426,13 @@ def train(
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
     key, replicas, single = _check_keys(key, replicas)
+    layout = layout_of(len(key)) if layout is None else layout
+    require("batch_size", batch_size, integer(1))
+    _check_kinds(evaluation, checkpoints, layout, len(key), batch_size)
     sources = {"train": Source.of(data)}
     if evaluation.test is not None:
         sources["test"] = Source.of(evaluation.test, "evaluation.test")
-    layout = layout or layout_of(len(key))
-    _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
+    _check_sizes({"epochs": epochs}, evaluation, checkpoints, sources)
     recipe = Recipe(
         model,
         loss,

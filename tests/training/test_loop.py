@@ -305,3 +305,25 @@ def test_a_source_sees_replica_and_epoch(key, data):
 def test_frozen_entries_that_do_not_exist_are_refused(key, run, frozen):
     with pytest.raises(InputError, match="frozen is .*of params: hidden, readout"):
         run(key, optimizer=SGD, frozen=frozen)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_settings_of_another_kind_or_size_are_refused(key, data, run, tmp_path):
+    keys, plain = jax.random.split(key, 2), {"optimizer": SGD}
+    for change, words in (
+        (
+            {"key": keys, "layout": BatchLayout(8, jax.devices()[:2])},
+            "layout is of 1 replicas, for",
+        ),
+        ({"key": keys, "layout": ReplicaLayout(3)}, "layout is of 3 replicas, for 2 keys"),
+        (
+            {"layout": BatchLayout(8, jax.devices()[:2]), "batch_size": 7},
+            "accepted: multiples of 2",
+        ),
+        ({"layout": 2}, "layout is a int"),
+        ({"evaluation": data}, "evaluation is a Dataset; accepted: Evaluation"),
+        ({"evaluation": Evaluation(metrics=[CROSS_ENTROPY])}, "evaluation.metrics is a list"),
+        ({"checkpoints": tmp_path}, "checkpoints is a PosixPath; accepted: Checkpoints"),
+    ):
+        with pytest.raises(InputError, match=words):
+            run(**{"key": key} | plain | change)
