@@ -323,7 +323,7 @@ def fitted(
     Metrics of None are accuracy, where outputs can be right or wrong.
 
     Raises:
-        InputError: the loss, a metric, the optimiser or a frozen entry does not fit.
+        InputError: the loss, a metric, the optimiser, a parameter or a frozen entry does not fit.
     """
     forms = {name: _forms_of(recipe.model, s, keys, replicas) for name, s in sources.items()}
     targets = {name: _known_targets(source) for name, source in sources.items()}
@@ -342,6 +342,12 @@ def fitted(
     _check_frozen(recipe.frozen, forms["train"].params)
     frozen = (*recipe.frozen, *forms["train"].state)
     trained = split(forms["train"].params, frozen)[0]
+    for path, leaf in jax.tree_util.tree_leaves_with_path(trained):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise InputError(
+                f"model has the parameter {jax.tree_util.keystr(path)} of type {leaf.dtype}; "
+                "accepted: floats; name entries of the parameters that are constant in frozen"
+            )
     check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
     return recipe._replace(metrics=dict(metrics), frozen=frozen)
 

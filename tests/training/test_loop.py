@@ -327,3 +327,12 @@ def test_settings_of_another_kind_or_size_are_refused(key, data, run, tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             run(**{"key": key} | plain | change)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_whole_numbers_among_parameters_are_frozen_or_refused(key, run):
+    counted = Model(lambda *given: _init(*given) | {"count": jnp.int32(3)}, _apply, None)
+    with pytest.raises(InputError, match=r"\['count'\] of type int32; .* in frozen"):
+        run(key, model=counted, optimizer=SGD)
+    params, _ = run(key, model=counted, optimizer=SGD, frozen=("count",))
+    assert params["count"] == 3
