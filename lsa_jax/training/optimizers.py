@@ -117,9 +117,14 @@ def make_optimizer(
 
 
 def _scale(factors: Any) -> optax.GradientTransformation:
-    return optax.stateless(
-        lambda updates, params: jax.tree.map(lambda u, factor: factor * u, updates, factors)
-    )
+    def scale(updates: Any, params: Any) -> Any:
+        del params
+        own = factors
+        if isinstance(updates, dict) and isinstance(factors, dict):  # without frozen entries
+            own = {name: factor for name, factor in factors.items() if name in updates}
+        return jax.tree.map(lambda update, factor: factor * update, updates, own)
+
+    return optax.stateless(scale)
 
 
 def _rate(learning_rate: Any) -> Any:

@@ -336,3 +336,11 @@ def test_whole_numbers_among_parameters_are_frozen_or_refused(key, run):
         run(key, model=counted, optimizer=SGD)
     params, _ = run(key, model=counted, optimizer=SGD, frozen=("count",))
     assert params["count"] == 3
+
+
+def test_factors_on_rates_go_with_frozen_entries(key, run):
+    factors = {"hidden": 0.5, "readout": 1.0}
+    rule = make_optimizer("adam", 0.01, rate_factors=factors)
+    params, _ = run(key, optimizer=rule, frozen=("readout",))
+    halved, _ = run(key, optimizer=make_optimizer("adam", 0.005), frozen=("readout",))
+    np.testing.assert_allclose(params["hidden"], halved["hidden"], rtol=1e-5)
