@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
 from lsa_jax.arrays import digest, real_numbers
+from lsa_jax.checks import integer, optional, require
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import Layout, as_one_part, kept_programs, layout_of
 from lsa_jax.training.checkpoints import program_text
@@ -202,6 +203,16 @@ def _identity(
     }
 
 
+def _check_steps(start: Any, stop: Any, measured: Any, segment: Any) -> None:
+    """Raises InputError unless the numbers of steps are in order."""
+    require("start", start, integer(0))
+    require("stop", stop, integer(int(start)))
+    require("segment", segment, integer(1))
+    steps = np.asarray(measured).tolist()
+    if len({*steps}) < len(steps) or not {*steps} <= {*range(start, stop + 1)}:
+        raise InputError(f"measured is {steps}; accepted: different steps from {start} to {stop}")
+
+
 def _spans(start: int, stop: int, size: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, stop)) for first in range(start, stop, size)]
 
@@ -236,6 +247,7 @@ def train_steps(
     Raises:
         InputError: the checkpoint is of another run, or the loss or the optimiser does not fit.
     """
+    _check_steps(start, stop, measured, segment)
     states = check_problem(problem, states, layout.num_replicas)
     spans = _spans(start, stop, segment)
     marks = [last - start for _, last in spans]
@@ -256,6 +268,11 @@ def train_steps(
         steps = np.arange(first, last)
         flags = np.isin(steps, list(rows))
         batches = backend.shapes_only(lambda: problem.batches(first, last - first))
+        if any(np.shape(leaf)[:1] != flags.shape for leaf in jax.tree.leaves(batches)):
+            raise InputError(
+                f"problem.batches({first}, {last - first}) returns arrays of shapes "
+                f"{jax.tree.map(np.shape, batches)}; accepted: [{last - first}, ...], by step"
+            )
         shared = layout.share((batches, jnp.asarray(flags)))
         now, found = programs.advance(now, *shared, validation)
         found = layout.gather(found)
@@ -295,6 +312,8 @@ def layouts_of(
         batch_size: if given, networks are trained one after the other, and each batch of this size
             is split over the devices.
     """
+    require("count", count, integer(1))
+    require("at_once", at_once, optional(integer(1)))
     spans = _spans(0, count, 1 if batch_size else min(at_once or count, count))
     return [layout_of(stop - start, batch_size) for start, stop in spans]
 
@@ -330,7 +349,7 @@ def train_parts(
             problem,
             begin(start, start + count),
             layouts[place],
-            directory=directory and directory / f"part_{start:03d}",
+            directory=directory and Path(directory) / f"part_{start:03d}",
             progress=lambda fraction: progress((start + count * fraction) / total),  # noqa: B023
             **steps,
         )
