@@ -73,7 +73,7 @@ class Programs(NamedTuple):
 
     Attributes:
         advance: `(networks, batches [steps, ...], measured [steps], validation) -> (networks,
-            losses [steps])`; the loss before each step that is measured, NaN elsewhere.
+            losses [steps])`; the loss before each step that is measured, 0 elsewhere.
         measure: `(networks, validation) -> losses`; NaN where one was not finite before.
     """
 
@@ -125,7 +125,7 @@ def make_programs(
         now: Guarded, batches: PyTree, measured: Bool[Array, " steps"], validation: PyTree
     ) -> tuple[Guarded, Float[Array, " steps"]]:
         def step(now: Guarded, item: tuple[PyTree, Array]) -> tuple[Guarded, Array]:
-            value = (lambda: measure_guarded(now, validation)), (lambda: jnp.float32(jnp.nan))
+            value = (lambda: measure_guarded(now, validation)), (lambda: jnp.float32(0))
             return take(now, item[0]), lax.cond(item[1], *value)
 
         return lax.scan(step, now, (batches, measured))

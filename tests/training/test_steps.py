@@ -1,5 +1,6 @@
 """Batches, losses and parts of runs that are counted in steps."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -105,3 +106,10 @@ def test_steps_out_of_order_and_missing_batches_are_refused(problem):
             train_steps(given.pop("problem", problem), begin(0, 1), ReplicaLayout(1), **given)
     with pytest.raises(InputError, match="count is 0"):
         layouts_of(0)
+
+
+def test_healthy_steps_pass_a_search_for_nan(problem):
+    given = {"start": 0, "stop": 4, "measured": np.array([2, 4]), "segment": 4}
+    with jax.debug_nans(True):
+        found = train_steps(problem, begin(0, 1), ReplicaLayout(1), **given)
+    assert np.isfinite(found.losses).all()
