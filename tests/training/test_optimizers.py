@@ -99,3 +99,9 @@ def test_numbers_below_zero_or_not_finite_are_refused(name, value):
 def test_falls_come_at_times_from_zero_on(epochs):
     with pytest.raises(InputError, match="decay_epochs is "):
         make_schedule("steps", 0.1, epochs=4, steps_per_epoch=2, decay_epochs=epochs)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_rate_beyond_floats_is_refused():
+    with pytest.raises(InputError, match="^learning_rate is no array of numbers"):
+        make_optimizer("sgd", 10**400)
