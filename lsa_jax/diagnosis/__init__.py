@@ -44,6 +44,11 @@ __all__ = ["Diagnosis", "Sizes", "diagnose"]
 
 _WARMUP = 0.1  # of all steps
 _PAIRS = "a tuple (start, trained) of parameters, or a list of such tuples"
+_RULE = Kind(
+    lambda value: hasattr(value, "init") and hasattr(value, "update"),
+    "an optax transformation, such as optax.adam(1e-3)",
+    object,
+)
 _LABELS = {
     "network": "network",
     "ntk_trained": "NTK after training",
@@ -219,6 +224,7 @@ def diagnose(
         NumericalError: a kernel or its solution is not finite.
     """
     given = _check(Sizes(seeds, folds, examples, epochs, measured_examples), batch_size, minutes)
+    require("optimizer", optimizer, optional(_RULE))
     key_examples, key_splits, key_seeds = _keys(key)
     model = as_model(model)
     task = tasks.fitted(model, _task(X, y))
