@@ -223,8 +223,9 @@ def diagnose(
         InputError: an argument is not accepted.
         NumericalError: a kernel or its solution is not finite.
     """
-    given = _check(Sizes(seeds, folds, examples, epochs, measured_examples), batch_size, minutes)
-    require("optimizer", optimizer, optional(_RULE))
+    given = _check(
+        optimizer, batch_size, minutes, seeds, folds, examples, epochs, measured_examples
+    )
     key_examples, key_splits, key_seeds = _keys(key)
     model = as_model(model)
     task = tasks.fitted(model, _task(X, y))
@@ -280,14 +281,15 @@ def _keys(key: Key[Array, ""] | None) -> Key[Array, " 3"]:
     return jax.random.split(key, 3)
 
 
-def _check(sizes: Sizes, batch_size: int, minutes: float) -> dict[str, Any]:
+def _check(optimizer: Any, batch_size: int, minutes: float, *sizes: int | None) -> dict[str, Any]:
     """Returns the sizes by name, None for those to be chosen, or raises InputError."""
-    given = sizes._asdict()
+    given = dict(zip(Sizes._fields, sizes, strict=True))
     for name, value in given.items():
         least = 2 if name in ("examples", "measured_examples") else 1
         require(name, value, optional(integer(least)))
     require("batch_size", batch_size, integer(1))
     require("minutes", minutes, number(0, above=True))
+    require("optimizer", optimizer, optional(_RULE))
     return given
 
 

@@ -203,14 +203,24 @@ def _identity(
     }
 
 
-def _check_steps(start: Any, stop: Any, measured: Any, segment: Any) -> None:
-    """Raises InputError unless the numbers of steps are in order."""
+def _checked_spans(start: Any, stop: Any, measured: Any, segment: Any) -> list[tuple[int, int]]:
+    """Returns the segments, or raises InputError where numbers of steps are out of order."""
     require("start", start, integer(0))
     require("stop", stop, integer(int(start)))
     require("segment", segment, integer(1))
     steps = np.asarray(measured).tolist()
     if len({*steps}) < len(steps) or not {*steps} <= {*range(start, stop + 1)}:
         raise InputError(f"measured is {steps}; accepted: different steps from {start} to {stop}")
+    return _spans(start, stop, segment)
+
+
+def _check_batches(batches: PyTree, first: int, count: int) -> None:
+    """Raises InputError unless there is a batch for each step."""
+    if any(np.shape(leaf)[:1] != (count,) for leaf in jax.tree.leaves(batches)):
+        raise InputError(
+            f"problem.batches({first}, {count}) returns arrays of shapes "
+            f"{jax.tree.map(np.shape, batches)}; accepted: [{count}, ...], by step"
+        )
 
 
 def _spans(start: int, stop: int, size: int) -> list[tuple[int, int]]:
@@ -247,9 +257,8 @@ def train_steps(
     Raises:
         InputError: the checkpoint is of another run, or the loss or the optimiser does not fit.
     """
-    _check_steps(start, stop, measured, segment)
     states = check_problem(problem, states, layout.num_replicas)
-    spans = _spans(start, stop, segment)
+    spans = _checked_spans(start, stop, measured, segment)
     marks = [last - start for _, last in spans]
     course = course_of_weights(measuring, states.params, [0, *marks])
     programs = make_programs(problem.loss, problem.optimizer, layout)
@@ -268,11 +277,7 @@ def train_steps(
         steps = np.arange(first, last)
         flags = np.isin(steps, list(rows))
         batches = backend.shapes_only(lambda: problem.batches(first, last - first))
-        if any(np.shape(leaf)[:1] != flags.shape for leaf in jax.tree.leaves(batches)):
-            raise InputError(
-                f"problem.batches({first}, {last - first}) returns arrays of shapes "
-                f"{jax.tree.map(np.shape, batches)}; accepted: [{last - first}, ...], by step"
-            )
+        _check_batches(batches, first, last - first)
         shared = layout.share((batches, jnp.asarray(flags)))
         now, found = programs.advance(now, *shared, validation)
         found = layout.gather(found)
