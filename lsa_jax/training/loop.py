@@ -283,10 +283,11 @@ class _Run:
         return bool((self.steps(state) == done * self.steps_per_epoch).any())
 
     def failures(self, state: ReplicaState, done: int) -> dict[int, str]:
-        """Returns why replicas stopped at a loss, or ended with measures, that was not finite."""
+        """Returns why replicas stopped at a loss, or ended with outputs, that was not finite."""
         found = {}
         last = max((epoch for epoch in self._reports if epoch <= done), default=self._reports[0])
-        finite = np.isfinite([values[last] for values in self.table.values()]).all(axis=0)
+        told = [v[last] for n, v in self.table.items() if n.endswith(("_loss", "_accuracy"))]
+        finite = np.isfinite(told).all(axis=0)  # other metrics may be undefined
         for replica, step in enumerate(self.steps(state)):
             if step < done * self.steps_per_epoch:
                 way_out = "lower the learning rate or check the data" if step else _AT_START
@@ -329,6 +330,11 @@ def _check_keys(
         InputError: no key or keys of jax.random, or values of another number of replicas.
     """
     key = random_key("key", key, "...")
+    if isinstance(key, jax.core.Tracer):
+        raise InputError(
+            "key is traced, by jax.jit or jax.vmap around train; accepted: a key outside of them, "
+            "or keys [replicas] in place of jax.vmap"
+        )
     if key.ndim > 1 or not key.size:
         raise InputError(
             f"key has shape {key.shape}; accepted: one key, or keys [replicas] of jax.random.split"
@@ -357,16 +363,22 @@ def _check_sizes(
         require(name, value, integer(1))
 
 
-def _check_kinds(evaluation: Any, kept: Any, layout: Any, count: int, batch_size: Any) -> None:
+def _check_kinds(
+    model: Any, evaluation: Any, kept: Any, layout: Any, count: int, batch_size: Any
+) -> None:
     """Raises InputError unless settings have their types, and a layout places all replicas."""
     for name, value, kind in (
+        ("model", model, Model),
         ("evaluation", evaluation, Evaluation),
         ("checkpoints", kept, Checkpoints),
         ("layout", layout, Layout),
         ("evaluation.metrics", getattr(evaluation, "metrics", None), dict | None),
+        ("evaluation.measuring", getattr(evaluation, "measuring", NOTHING), Measuring),
     ):
         if not isinstance(value, kind):
             accepted = getattr(kind, "__name__", kind)
+            if kind is Model:
+                accepted = "models.Model, as models.from_flax_linen(network) and others return"
             raise InputError(f"{name} is a {type(value).__name__}; accepted: {accepted}")
     if layout.num_replicas != count:
         raise InputError(
@@ -428,7 +440,7 @@ def train(
     key, replicas, single = _check_keys(key, replicas)
     layout = layout_of(len(key)) if layout is None else layout
     require("batch_size", batch_size, integer(1))
-    _check_kinds(evaluation, checkpoints, layout, len(key), batch_size)
+    _check_kinds(model, evaluation, checkpoints, layout, len(key), batch_size)
     sources = {"train": Source.of(data)}
     if evaluation.test is not None:
         sources["test"] = Source.of(evaluation.test, "evaluation.test")
