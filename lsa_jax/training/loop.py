@@ -168,7 +168,7 @@ class _Run:
         if self._texts:
             texts = (hashlib.sha256(text.encode()).digest() for text in self._texts.values())
             # The texts have the evaluation of one source, whose size may be below a batch's.
-            key = *texts, recipe.eval_batch_size
+            key = *texts, *outlines, recipe.eval_batch_size
             return _kept_programs(_Job(key, recipe.layout, recipe, outlines))
         made = recipe.optimizer
         given = made.optimizer if isinstance(made, SameForAll) else made

@@ -379,3 +379,15 @@ def test_a_metric_may_be_undefined(key, data, run):
     ratio = {"ratio": lambda outputs, targets: jnp.full(len(outputs), jnp.nan)}
     _, history = run(key, optimizer=SGD, evaluation=Evaluation(data, metrics=ratio))
     assert not history.failures and np.isnan(history.rows[-1]["test_ratio"])
+
+
+def test_a_run_without_a_test_set_is_not_taken_for_one_with_its_training_set(
+    key, data, tmp_path, run
+):
+    """Their evaluations are one program."""
+    for place, test in enumerate((None, data, None)):
+        kept = Checkpoints(tmp_path / str(place))
+        evaluation = Evaluation(test, batch_size=29)
+        _, history = run(key, optimizer=SGD, checkpoints=kept, evaluation=evaluation)
+        assert ("test_loss" in history.rows[-1]) == (test is not None)
+        assert test is None or np.isfinite(history.rows[-1]["test_loss"])
