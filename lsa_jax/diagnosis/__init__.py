@@ -223,12 +223,10 @@ def diagnose(
         InputError: an argument is not accepted.
         NumericalError: a kernel or its solution is not finite.
     """
-    given = _check(
-        optimizer, batch_size, minutes, seeds, folds, examples, epochs, measured_examples
-    )
+    sizes = Sizes(seeds, folds, examples, epochs, measured_examples)
+    given = _check(sizes, batch_size, minutes, optimizer)
     key_examples, key_splits, key_seeds = _keys(key)
-    model = as_model(model)
-    task = tasks.fitted(model, _task(X, y))
+    task = tasks.fitted(model := as_model(model), _task(X, y))
     known = _pairs(params, model, task)
     kernel = kernel or (model.ntk if model.kernel else None)
     given |= {"seeds": len(known), "epochs": 0} if known else {}
@@ -281,9 +279,9 @@ def _keys(key: Key[Array, ""] | None) -> Key[Array, " 3"]:
     return jax.random.split(key, 3)
 
 
-def _check(optimizer: Any, batch_size: int, minutes: float, *sizes: int | None) -> dict[str, Any]:
+def _check(sizes: Sizes, batch_size: int, minutes: float, optimizer: Any) -> dict[str, Any]:
     """Returns the sizes by name, None for those to be chosen, or raises InputError."""
-    given = dict(zip(Sizes._fields, sizes, strict=True))
+    given = sizes._asdict()
     for name, value in given.items():
         least = 2 if name in ("examples", "measured_examples") else 1
         require(name, value, optional(integer(least)))
