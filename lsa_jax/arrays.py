@@ -173,7 +173,9 @@ def _of_numbers(array: np.ndarray | None) -> np.ndarray | None:
     real = int | float | np.integer | np.floating | np.bool_
     if array is None or not all(isinstance(entry, real) for entry in array.flat):
         return None
-    return array.astype(np.float64)
+    with contextlib.suppress(OverflowError):  # of a whole number beyond them
+        return array.astype(np.float64)
+    return None
 
 
 def real_tree(name: str, tree: Any) -> PyTree[Real[Array | np.ndarray, "..."]]:

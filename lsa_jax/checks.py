@@ -114,6 +114,7 @@ def require(name: str, value: Any, kind: Kind) -> None:
 
 
 def _in_a_line(value: Any) -> str:
-    """Returns a value in one line; the shape of an array, not its entries."""
+    """Returns a value in one short line; the shape of an array, not its entries."""
     shape = getattr(value, "shape", ())
-    return f"an array of shape {shape}" if shape else " ".join(repr(value).split())
+    text = f"an array of shape {shape}" if shape else " ".join(repr(value).split())
+    return text if len(text) <= 200 else f"{text[:200]}..."

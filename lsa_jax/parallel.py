@@ -22,6 +22,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lsa_jax import backend, processes
+from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError
 
 BATCH_AXIS = "batch_parts"
@@ -196,6 +197,7 @@ class ReplicaLayout:
 
     def __init__(self, num_replicas: int, devices: Sequence[jax.Device] | None = None) -> None:
         """Spreads `num_replicas` over `devices` (default: all), or fewer where these suffice."""
+        require("num_replicas", num_replicas, integer(1))
         self.num_replicas = num_replicas
         devices = list(devices or backend.devices())
         self._group = processes.group_of(devices)
@@ -267,6 +269,7 @@ class BatchLayout:
         Raises:
             InputError: the batch cannot be split evenly.
         """
+        require("batch_size", batch_size, integer(1))
         self._devices = list(devices or backend.devices())
         processes.group_of(self._devices)  # raises where they cannot work together
         self.num_parts = len(self._devices)
@@ -297,6 +300,12 @@ class BatchLayout:
     def part(self, batch: Tree) -> Tree:
         """Returns this device's slice of arrays [batch, ...]."""
         count, mine = self.num_parts, lax.axis_index(BATCH_AXIS)
+        for leaf in jax.tree.leaves(batch):
+            if not leaf.shape or leaf.shape[0] % count:
+                raise InputError(
+                    f"a batch has an array of shape {leaf.shape}; accepted on {count} devices: "
+                    f"[n, ...] with n a multiple of {count}"
+                )
         return jax.tree.map(lambda a: a.reshape(count, -1, *a.shape[1:])[mine], batch)
 
     def total(self, tree: Tree) -> Tree:

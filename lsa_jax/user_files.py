@@ -50,9 +50,9 @@ def output_file(name: str, value: str | None) -> Path | None:
     Raises:
         InputError: it cannot be written.
     """
-    if not value:
+    if value is None:
         return None
-    path = Path(os.path.expanduser(value))
+    path = Path(os.path.expanduser(value))  # of "" the current folder
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise InputError(
             f"--{name} is {value!r}; accepted: a file in a folder that exists and can be written to"

@@ -12,6 +12,7 @@ import pytest
 
 from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
 
@@ -70,3 +71,14 @@ def test_programs_of_ended_runs_are_let_go(key):
         gc.collect()
         pieces.append(Path("/proc/self/maps").read_text().count("\n"))
     assert pieces[3] - pieces[1] < 20, pieces
+
+
+def test_layouts_of_no_replicas_and_batches_that_do_not_divide_are_refused():
+    for layout, name in ((ReplicaLayout, "num_replicas"), (BatchLayout, "batch_size")):
+        for count in (0, -8):
+            with pytest.raises(InputError, match=f"^{name} is {count}; accepted"):
+                layout(count)
+    halves = BatchLayout(2, jax.devices()[:2])
+    cut = halves.map(halves.part, 0)
+    with pytest.raises(InputError, match=r"shape \(3, 1\); accepted on 2 devices: \[n, ...\]"):
+        cut(halves.share(np.zeros((3, 1))))

@@ -163,6 +163,8 @@ def photographs(
         PictureWarning: files that may be pictures were left out, with their number.
     """
     resizing.check(size, fit)
+    if isinstance(synset, str) or (synset is not None and not len(synset)):
+        raise InputError(f"synset is {synset!r}; accepted: a collection of WordNet ids, or None")
     tree = folder_tree(Path(os.path.expanduser(directory)))
     names = tree.pictures()
     if not names:

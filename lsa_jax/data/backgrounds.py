@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Integer, Key
 
 from lsa_jax.arrays import random_key, real_array
-from lsa_jax.checks import integer, one_of, require
+from lsa_jax.checks import boolean, integer, number, one_of, require
 from lsa_jax.data.dataset import in_32_bits
 from lsa_jax.errors import InputError
 
@@ -60,6 +60,8 @@ class Composition:
             raise InputError(f"image_size is {a}; accepted: at most background_size, which is {b}")
         require("placement", self.placement, one_of(*PLACEMENTS))
         require("background", self.background, one_of(*BACKGROUNDS))
+        require("fresh", self.fresh, boolean())
+        require("transparent", self.transparent, boolean())
         if self.background == "distractors" and b != 2 * a:
             raise InputError(
                 f"background_size is {b}; accepted for distractors: {2 * a}, two images of {a}"
@@ -169,6 +171,14 @@ def _whole(name: str, value: Any, axes: str) -> Integer[Array | np.ndarray, "...
     return in_32_bits(name, array)
 
 
+def _level(name: str, value: Any) -> Float[Array | np.ndarray, ""]:
+    """Returns a level of noise, checked where it is known."""
+    level = real_array(name, value, "")
+    if not isinstance(level, jax.core.Tracer):
+        require(name, float(level), number(0))
+    return level
+
+
 def compose(
     composition: Composition,
     key: Key[Array, ""],
@@ -213,7 +223,7 @@ def compose(
     index, epoch = _whole("index", index, "n"), _whole("epoch", epoch, "")
     if len(index) != len(images):
         raise InputError(f"index has {len(index)} entries; accepted: one an image, {len(images)}")
-    noise = real_array("noise", noise, "")
+    noise = _level("noise", noise)
     key = random_key("key", key)
     if str(jax.random.key_impl(key)) != "threefry2x32":
         raise InputError(
@@ -228,6 +238,6 @@ def compose(
         jnp.asarray(index),
         epoch,
         jnp.asarray(noise, jnp.float32),
-        None if untouched else jnp.asarray(real_array("image_noise", image_noise, ""), jnp.float32),
+        None if untouched else jnp.asarray(_level("image_noise", image_noise), jnp.float32),
         None if pool is None else jnp.asarray(pool, jnp.float32),
     )

@@ -167,8 +167,7 @@ def load_folder(
             training images.
     """
     name = _name(name)
-    if size is not None:
-        resizing.check(size, fit)
+    resizing.check(1 if size is None else size, fit)
     directory = (
         Path(os.path.expanduser(data_dir)) if data_dir is not None else downloads.default_data_dir()
     )

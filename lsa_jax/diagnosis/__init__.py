@@ -44,6 +44,11 @@ __all__ = ["Diagnosis", "Sizes", "diagnose"]
 
 _WARMUP = 0.1  # of all steps
 _PAIRS = "a tuple (start, trained) of parameters, or a list of such tuples"
+_RULE = Kind(
+    lambda value: hasattr(value, "init") and hasattr(value, "update"),
+    "an optax transformation, such as optax.adam(1e-3)",
+    object,
+)
 _LABELS = {
     "network": "network",
     "ntk_trained": "NTK after training",
@@ -218,10 +223,10 @@ def diagnose(
         InputError: an argument is not accepted.
         NumericalError: a kernel or its solution is not finite.
     """
-    given = _check(Sizes(seeds, folds, examples, epochs, measured_examples), batch_size, minutes)
+    sizes = Sizes(seeds, folds, examples, epochs, measured_examples)
+    given = _check(sizes, batch_size, minutes, optimizer)
     key_examples, key_splits, key_seeds = _keys(key)
-    model = as_model(model)
-    task = tasks.fitted(model, _task(X, y))
+    task = tasks.fitted(model := as_model(model), _task(X, y))
     known = _pairs(params, model, task)
     kernel = kernel or (model.ntk if model.kernel else None)
     given |= {"seeds": len(known), "epochs": 0} if known else {}
@@ -274,7 +279,7 @@ def _keys(key: Key[Array, ""] | None) -> Key[Array, " 3"]:
     return jax.random.split(key, 3)
 
 
-def _check(sizes: Sizes, batch_size: int, minutes: float) -> dict[str, Any]:
+def _check(sizes: Sizes, batch_size: int, minutes: float, optimizer: Any) -> dict[str, Any]:
     """Returns the sizes by name, None for those to be chosen, or raises InputError."""
     given = sizes._asdict()
     for name, value in given.items():
@@ -282,6 +287,7 @@ def _check(sizes: Sizes, batch_size: int, minutes: float) -> dict[str, Any]:
         require(name, value, optional(integer(least)))
     require("batch_size", batch_size, integer(1))
     require("minutes", minutes, number(0, above=True))
+    require("optimizer", optimizer, optional(_RULE))
     return given
 
 

@@ -58,7 +58,7 @@ def load_data(named: str, size: int) -> tuple[Any, ...]:
         InputError: neither of the two, or its contents are not accepted.
     """
     path = Path(os.path.expanduser(named))
-    if path.is_dir():
+    if named and path.is_dir():
         from lsa_jax.data import images
 
         found = images.load_folder(path.resolve().name, path.resolve().parent, size=size)
@@ -72,13 +72,13 @@ def load_data(named: str, size: int) -> tuple[Any, ...]:
 
     found = files.read_array(path, "accepted in --data: a file of np.savez, without objects")
     found = found if isinstance(found, dict) else {}  # a single array under another name
-    for names in (("X", "y", "X_test", "y_test"), ("X", "y")):
-        if set(names) <= set(found):
-            given = [found[name] for name in names]
-            return ((given[0], given[1]), (given[2], given[3])) if len(given) == 4 else tuple(given)
+    tested = ("X_test", "y_test") if {"X_test", "y_test"} & found.keys() else ()
+    if {"X", "y", *tested} <= found.keys():
+        given = [found[name] for name in ("X", "y", *tested)]
+        return (tuple(given[:2]), tuple(given[2:])) if tested else tuple(given)
     raise InputError(
         f"--data is {named!r} with arrays {', '.join(sorted(found)) or 'none'}; accepted: X and y, "
-        "and perhaps X_test and y_test"
+        "and perhaps both X_test and y_test"
     )
 
 

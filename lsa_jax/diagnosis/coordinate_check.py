@@ -204,11 +204,11 @@ def _check(
     seeds: int,
 ) -> None:
     two = Kind(
-        lambda v: len(set(v)) == len(v) > 1 and all(map(integer(1).accepts, v)),
+        lambda v: np.ndim(v) == 1 and len(set(v)) == len(v) > 1 and all(map(integer(1).accepts, v)),
         "two or more different whole numbers above 0, such as (64, 128, 256)",
         tuple,
     )
-    require("widths", tuple(widths), two)
+    require("widths", widths, two)
     named = Kind(
         lambda v: callable(v) or v in _OPTIMIZERS,
         "'sgd', 'adam', or a function (width) -> optax transformation",
@@ -227,7 +227,7 @@ def _task(key: Key[Array, ""], X: Any, y: Any, model: Model) -> tuple[Dataset, C
     if y is not None:
         task = tasks.fitted(model, tasks.make_task(X, y))
         return task.train, loss_of(task)
-    inputs = np.asarray(real_array("X", X, "n ..."))
+    inputs = np.asarray(real_array("X", X, "n ...", finite=True))
     params = jax.eval_shape(lambda k: model.init(k, ExampleShape.of(inputs)), key)
     outputs = jax.eval_shape(model.apply, params, inputs[:1]).shape[-1]
     targets = jax.random.normal(jax.random.fold_in(key, 1), (len(inputs), outputs))

@@ -309,11 +309,13 @@ def _regress(gram: Callable[..., np.ndarray], part: Split) -> Prediction:
 def _outcomes(task: Task, outputs: np.ndarray, examples: Dataset) -> np.ndarray:
     """Returns whether each answer is right, or its error over the targets' standard deviation.
 
-    Of several columns the error is the root of their mean square.
+    Of several columns the error is the root of their mean square. Where targets are all equal, it
+    is over that of the training targets, which is 1.
     """
     if task.kind == "classes":
         return np.asarray(training.is_correct(outputs, examples.targets)) == 1
-    spread = examples.targets.std(0) if len(examples.targets) > 1 else 1.0
+    varied = np.ptp(examples.targets, axis=0) > 0  # the spread of equal numbers may be rounding
+    spread = np.where(varied, examples.targets.std(0), 1.0)
     return np.sqrt(np.mean(((outputs - examples.targets) / spread) ** 2, axis=1))
 
 

@@ -131,8 +131,12 @@ def make_task(X: Any, y: Any, test: tuple[Any, Any] | None = None) -> Task:  # n
         every = np.concatenate([targets, _alike(tested[1], targets)])
     kind, rows, names = _rows(every)
     if kind == "numbers":
-        mean, spread = rows[: len(inputs)].mean(0), rows[: len(inputs)].std(0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, spread = rows[: len(inputs)].mean(0), rows[: len(inputs)].std(0)
         # The spread of equal numbers may be a rounding error above 0.
+        if not np.isfinite(spread).all():
+            raise InputError("y has a column whose variance is beyond float64; accepted: smaller "
+                             "numbers")  # fmt: skip
         if not (spread > 0).all() or (rows[: len(inputs)] == rows[0]).all(0).any():
             raise InputError("y has a column that is constant on the training examples; accepted: "
                              "targets that vary")  # fmt: skip
@@ -193,9 +197,9 @@ def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
     order = _by_class(key, task)
     count = len(order)
     parts = folds if folds > 1 else round(1 / _TEST_SHARE)
-    if parts > count:
+    if (least := max(parts, 3)) > count:  # two are left to train on
         raise InputError(
-            f"folds is {folds} for {count} examples; accepted: {parts} examples or more"
+            f"folds is {folds} for {count} examples; accepted: {least} examples or more"
         )
     for part in range(folds):
         held = np.sort(order[part : count - count % parts : parts])  # all parts of one size
@@ -229,6 +233,7 @@ def _by_class(key: Key[Array, ""], task: Task) -> np.ndarray:
 
 
 def _inputs(name: str, X: Any) -> np.ndarray:  # noqa: N803
+    _refuse_masked(name, X)
     try:
         array = np.asarray(X)
     except ValueError:  # rows of different lengths
@@ -262,8 +267,15 @@ def _inputs(name: str, X: Any) -> np.ndarray:  # noqa: N803
     return np.asarray(array)
 
 
+def _refuse_masked(name: str, value: Any) -> None:
+    """Raises InputError where entries are masked, which numpy would read as if they were not."""
+    if np.ma.is_masked(value):
+        raise InputError(f"{name} has masked entries; accepted: examples without any")
+
+
 def _plain(y: Any) -> np.ndarray:
     """Returns targets as an array: of floats, whole numbers, booleans or strings."""
+    _refuse_masked("y", y)
     try:
         array = np.asarray(y)
     except ValueError:

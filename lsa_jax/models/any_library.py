@@ -88,7 +88,15 @@ def _from_factory(make: Callable) -> Model:
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     if not needed:
-        return as_model(make())
+        try:
+            made = make()
+        except Exception as error:  # of a user's function
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"model is a function that fails ({type(error).__name__}: {reason:.200}); "
+                "accepted: a factory of a network"
+            ) from error
+        return as_model(made)
     if needed == ["rngs"]:
         return models.from_nnx(make)
     if needed == ["key"]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend, costs
-from lsa_jax.checks import one_of, require
+from lsa_jax.checks import integer, one_of, optional, require
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.courses import OF_WEIGHTS
 from lsa_jax.training import measures
@@ -332,6 +332,7 @@ def course_of(
             "measures are 'sharpness', and the loss is not known; accepted: Measuring(loss=...), "
             "or the measures of training.train"
         )
+    require("measuring.examples", measuring.examples, optional(integer(1)))
     trained, count, chosen = apply, measuring.examples, log_spaced(marks)
     apply, starts = measuring.apply or apply, measuring.network(starts)
     if count is None:

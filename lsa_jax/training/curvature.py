@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax.errors import NumericalError
+from lsa_jax.training.losses import floats
 
 
 @functools.partial(jax.jit, static_argnames="loss")
@@ -29,7 +30,7 @@ def largest_eigenvalue(
 
     Args:
         loss: of params and data; compiled once for their shapes.
-        params: the point; more than one number, whose type sets the accuracy.
+        params: the point, whose type sets the accuracy.
         data: other arguments of the loss.
         tolerance: relative accuracy of Lanczos.
 
@@ -48,8 +49,9 @@ def largest_eigenvalue(
 
     # A fixed start makes runs repeatable; it must only not be orthogonal to the eigenvector.
     start = np.random.default_rng(0).standard_normal(flat.size)
-    if not multiply(start).any():
-        return 0.0
+    product = multiply(start)
+    if flat.size == 1 or not product.any():
+        return float(product[0] / start[0])
     operator = scipy.sparse.linalg.LinearOperator((flat.size,) * 2, multiply, dtype=np.float64)
     options = {"v0": start, "tol": tolerance, "return_eigenvectors": False}
     try:
@@ -88,7 +90,7 @@ def sharpness(
     stability, 2021 (arXiv 2103.00065), section 2.
     """
     data = jnp.asarray(inputs), jnp.asarray(targets)
-    params = jax.tree.map(jnp.asarray, params)
+    params = jax.tree.map(lambda leaf: jnp.asarray(floats(jnp.asarray(leaf))), params)
     return largest_eigenvalue(_mean_loss(apply, loss), params, data, _TOLERANCE)
 
 

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int
 
 from lsa_jax import backend
 from lsa_jax.arrays import real_array, real_numbers
+from lsa_jax.checks import integer, one_of, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.parallel import Layout
 from lsa_jax.training.steps import NetworkState, Problem, Trained, layouts_of, train_parts
@@ -58,12 +59,14 @@ def layer_map(num_layers: int, added: int, operator: Operator) -> tuple[int, ...
         InputError: the operator does not fit this growth.
     """
     index, size, source = operator
-    if not 0 <= index <= num_layers - added:
+    require("index", index, integer(0))
+    require("block_size", size, integer(1))
+    if index > num_layers - added:
         raise InputError(
             f"index is {index}; accepted where {num_layers} layers grow by {added}: "
             f"0 to {num_layers - added}"
         )
-    if size < 1 or added % size:
+    if added % size:
         raise InputError(f"block_size is {size}; accepted: divisors of {added}, the layers added")
     if source not in SOURCES:
         raise InputError(f"source is {source!r}; accepted: {', '.join(SOURCES)}")
@@ -87,6 +90,8 @@ def search_space(
     Raises:
         InputError: one of them does not fit.
     """
+    require("num_layers", num_layers, integer(1))
+    require("added", added, one_of(*range(1, num_layers + 1)))
     indices = tuple(range(num_layers - added + 1)) if indices is None else indices
     if block_sizes is None:
         block_sizes = tuple(b for b in range(1, added + 1) if added % b == 0)
@@ -149,7 +154,17 @@ def grow(tree: Tree, fresh: Tree, sources: Int[Array | np.ndarray, " grown"]) ->
 
 
 def num_layers_of(params: dict[str, Any]) -> int:
-    """Returns the number of layers of parameters."""
+    """Returns the number of layers of parameters.
+
+    Raises:
+        InputError: they are no dictionary with layers.
+    """
+    if not isinstance(params, dict) or not jax.tree.leaves(params.get(LAYERS)):
+        named = ", ".join(map(str, params)) if isinstance(params, dict) else type(params).__name__
+        raise InputError(
+            f"params has {named}; accepted: a dictionary with an entry {LAYERS!r}, whose arrays "
+            "have a leading axis of layers"
+        )
     return int(np.shape(jax.tree.leaves(params[LAYERS])[0])[0])
 
 
@@ -232,6 +247,8 @@ def grow_and_select(
     """
     if not operators:
         raise InputError("operators is empty; accepted: one or more")
+    require("steps", steps, integer(0))
+    require("window", window, integer(1))
     end = first_step + steps
     parts = train_parts(
         problem,

@@ -168,7 +168,7 @@ class _Run:
         if self._texts:
             texts = (hashlib.sha256(text.encode()).digest() for text in self._texts.values())
             # The texts have the evaluation of one source, whose size may be below a batch's.
-            key = *texts, recipe.eval_batch_size
+            key = *texts, *outlines, recipe.eval_batch_size
             return _kept_programs(_Job(key, recipe.layout, recipe, outlines))
         made = recipe.optimizer
         given = made.optimizer if isinstance(made, SameForAll) else made
@@ -283,10 +283,11 @@ class _Run:
         return bool((self.steps(state) == done * self.steps_per_epoch).any())
 
     def failures(self, state: ReplicaState, done: int) -> dict[int, str]:
-        """Returns why replicas stopped at a loss, or ended with measures, that was not finite."""
+        """Returns why replicas stopped at a loss, or ended with outputs, that was not finite."""
         found = {}
         last = max((epoch for epoch in self._reports if epoch <= done), default=self._reports[0])
-        finite = np.isfinite([values[last] for values in self.table.values()]).all(axis=0)
+        told = [v[last] for n, v in self.table.items() if n.endswith(("_loss", "_accuracy"))]
+        finite = np.isfinite(told).all(axis=0)  # other metrics may be undefined
         for replica, step in enumerate(self.steps(state)):
             if step < done * self.steps_per_epoch:
                 way_out = "lower the learning rate or check the data" if step else _AT_START
@@ -329,6 +330,11 @@ def _check_keys(
         InputError: no key or keys of jax.random, or values of another number of replicas.
     """
     key = random_key("key", key, "...")
+    if isinstance(key, jax.core.Tracer):
+        raise InputError(
+            "key is traced, by jax.jit or jax.vmap around train; accepted: a key outside of them, "
+            "or keys [replicas] in place of jax.vmap"
+        )
     if key.ndim > 1 or not key.size:
         raise InputError(
             f"key has shape {key.shape}; accepted: one key, or keys [replicas] of jax.random.split"
@@ -355,6 +361,35 @@ def _check_sizes(
     }
     for name, value in sizes.items():
         require(name, value, integer(1))
+
+
+def _check_kinds(
+    model: Any, evaluation: Any, kept: Any, layout: Any, count: int, batch_size: Any
+) -> None:
+    """Raises InputError unless settings have their types, and a layout places all replicas."""
+    for name, value, kind in (
+        ("model", model, Model),
+        ("evaluation", evaluation, Evaluation),
+        ("checkpoints", kept, Checkpoints),
+        ("layout", layout, Layout),
+        ("evaluation.metrics", getattr(evaluation, "metrics", None), dict | None),
+        ("evaluation.measuring", getattr(evaluation, "measuring", NOTHING), Measuring),
+    ):
+        if not isinstance(value, kind):
+            accepted = getattr(kind, "__name__", kind)
+            if kind is Model:
+                accepted = "models.Model, as models.from_flax_linen(network) and others return"
+            raise InputError(f"{name} is a {type(value).__name__}; accepted: {accepted}")
+    if layout.num_replicas != count:
+        raise InputError(
+            f"layout is of {layout.num_replicas} replicas, for {count} keys; accepted: "
+            f"parallel.layout_of({count})"
+        )
+    if batch_size % layout.num_parts:
+        raise InputError(
+            f"batch_size is {batch_size} on {layout.num_parts} devices that share batches; "
+            f"accepted: multiples of {layout.num_parts}"
+        )
 
 
 def train(
@@ -403,11 +438,13 @@ def train(
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
     key, replicas, single = _check_keys(key, replicas)
+    layout = layout_of(len(key)) if layout is None else layout
+    require("batch_size", batch_size, integer(1))
+    _check_kinds(model, evaluation, checkpoints, layout, len(key), batch_size)
     sources = {"train": Source.of(data)}
     if evaluation.test is not None:
         sources["test"] = Source.of(evaluation.test, "evaluation.test")
-    layout = layout or layout_of(len(key))
-    _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
+    _check_sizes({"epochs": epochs}, evaluation, checkpoints, sources)
     recipe = Recipe(
         model,
         loss,

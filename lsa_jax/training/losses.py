@@ -108,7 +108,7 @@ def is_correct(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
     outputs = real_array("outputs", outputs)
     outputs, targets = paired(outputs, targets, _kind_of_answers(outputs.shape))
     if outputs.shape[1] == 1:
-        correct = outputs[:, 0] * targets > 0
+        correct = jnp.sign(outputs[:, 0]) == jnp.sign(targets)  # products may vanish
         known = ~jnp.isnan(targets) & (targets != 0)
     elif targets.ndim == 1:
         correct = jnp.argmax(outputs, axis=-1) == targets

@@ -149,8 +149,14 @@ def tangent_kernel(apply: Callable, params: Params, inputs: Inputs) -> Float[Arr
 @_check_arrays
 def cosine(first: Matrix, second: Matrix) -> Number:
     """Returns <A, B> / (|A| |B|), with Frobenius products."""
-    a, b = (jnp.asarray(m) / jnp.linalg.norm(m) for m in (first, second))
+    a, b = (jnp.asarray(m) / _norm(m) for m in (first, second))
     return jnp.sum(a * b)
+
+
+def _norm(array: Float[Array | np.ndarray, "..."]) -> Number:
+    """Returns the 2-norm of all entries, whose squares may be beyond the range of floats."""
+    exponent = jnp.frexp(jnp.max(jnp.abs(jnp.asarray(array)), initial=0))[1]
+    return jnp.ldexp(jnp.linalg.norm(jnp.ldexp(array, -exponent)), exponent)
 
 
 @_check_arrays
@@ -210,18 +216,18 @@ def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
 
     Source: Chizat, Oyallon and Bach, 2019.
     """
-    squares: dict[str, list[Array]] = {}
+    norms: dict[str, tuple[list[Array], list[Array]]] = {}
     start, now = (jax.tree.leaves(params) for params in (params_0, params_t))
-    names = kernels.leaf_names(params_0)
-    for name, a, b in zip(names, start, now, strict=True):
-        layer = name.rpartition("/")[0] or name
-        moved, size = squares.setdefault(layer, [jnp.float32(0), jnp.float32(0)])
-        change = jnp.asarray(b) - jnp.asarray(a)
-        squares[layer] = [moved + jnp.sum(change**2), size + jnp.sum(jnp.asarray(a) ** 2)]
-    return {
-        layer: jnp.sqrt(jnp.where(moved > 0, moved / size, 0))
-        for layer, (moved, size) in squares.items()
-    }
+    for name, a, b in zip(kernels.leaf_names(params_0), start, now, strict=True):
+        moved, sizes = norms.setdefault(name.rpartition("/")[0] or name, ([], []))
+        moved.append(_norm(jnp.asarray(b) - jnp.asarray(a)))
+        sizes.append(_norm(a))
+
+    def ratio(moved: list[Array], sizes: list[Array]) -> Number:
+        moved, size = (_norm(jnp.stack(part)) for part in (moved, sizes))
+        return jnp.where(moved > 0, moved / size, 0)
+
+    return {layer: ratio(*both) for layer, both in norms.items()}
 
 
 @_check_arrays
@@ -275,6 +281,7 @@ def agop_correlation(apply: Callable, params_t: Params, inputs: Inputs) -> dict[
 
 @jax.default_matmul_precision("highest")
 def _correlation(weight: Float[Array, "k f"], outer_product: Float[Array, "k k"]) -> Number:
+    weight = weight / _norm(weight)
     gram = weight @ weight.T
     return cosine(gram - jnp.mean(gram), outer_product - jnp.mean(outer_product))
 
@@ -294,6 +301,7 @@ def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Numb
     in their span, or orthogonal to it. Known to us from secondary accounts only.
     """
     features = losses.floats(kernels.last_layer_inputs(apply, params_t, inputs))
+    features = features / _norm(features)
     basis, sizes, _ = jnp.linalg.svd(_centred(apply(params_t, inputs)), full_matrices=False)
     spanned = basis * (sizes > _ROUNDING * sizes[0])[None]
     return 1 - centred_alignment(features @ features.T, spanned @ spanned.T)
@@ -310,6 +318,7 @@ def effective_rank(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
     Source: Roy and Vetterli, EUSIPCO 2007, definition 1.
     """
     features = _centred(kernels.last_layer_inputs(apply, params_t, inputs))
+    features = features / _norm(features)
     sizes = _singular_values(features if len(features) <= features.shape[1] else features.T)
     share = sizes / jnp.sum(sizes)
     return jnp.exp(-jnp.sum(share * jnp.log(jnp.where(share > 0, share, 1))))

@@ -117,9 +117,14 @@ def make_optimizer(
 
 
 def _scale(factors: Any) -> optax.GradientTransformation:
-    return optax.stateless(
-        lambda updates, params: jax.tree.map(lambda u, factor: factor * u, updates, factors)
-    )
+    def scale(updates: Any, params: Any) -> Any:
+        del params
+        own = factors
+        if isinstance(updates, dict) and isinstance(factors, dict):  # without frozen entries
+            own = {name: factor for name, factor in factors.items() if name in updates}
+        return jax.tree.map(lambda update, factor: factor * update, updates, own)
+
+    return optax.stateless(scale)
 
 
 def _rate(learning_rate: Any) -> Any:
@@ -172,7 +177,7 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: Any) -> Non
         return descend(optimizer, lambda p: (jnp.float32(0), p), params, optimizer.init(params))
 
     try:
-        jax.eval_shape(take, params)
+        *_, state = jax.eval_shape(take, params)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         line = str(error).partition("\n")[0]
         raise InputError(
@@ -180,6 +185,13 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: Any) -> Non
             "optax transformations that take gradients, state and parameters, and of further "
             "arguments value, grad and value_fn alone, such as optax.adam(1e-3)"
         ) from error
+    for leaf in jax.tree.leaves(state):
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            raise InputError(
+                f"optimizer has a random key ({leaf.dtype}) in its state, which checkpoints cannot "
+                "hold; accepted: states of numbers, such as a count of steps, by which "
+                "jax.random.fold_in makes keys"
+            )
 
 
 class SameForAll(NamedTuple):

@@ -285,7 +285,7 @@ def _forms_of(
 
     def run(count: int) -> Forms:
         def compute(key: Array, replica: PyTree, index: Array, arrays: PyTree) -> Forms:
-            batch = source.fetch(arrays, replica, index, jnp.int32(0))
+            batch = _fetched(source, arrays, replica, index, jnp.int32(0))
             params = model.init(key, ExampleShape.of(batch.inputs))
             state = model.next_state(params, batch.inputs, key) if model.next_state else {}
             return Forms(params, state, model.apply(params, batch.inputs), batch.targets)
@@ -307,8 +307,27 @@ def _forms_of(
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), found)
 
     found = run(3)
+    if not isinstance(found.outputs, jax.ShapeDtypeStruct):
+        raise InputError(
+            f"model returns a {type(found.outputs).__name__}; accepted: one array of outputs [n, c]"
+        )
     # Where there are as many examples as outputs, a result [c] would pass for one [n].
     return run(5) if np.shape(found.outputs)[1:] == (3,) else found
+
+
+def _fetched(source: Source, *given: Any) -> Dataset:
+    """Returns a batch of a source, or raises InputError where it gives none."""
+    accepted = "accepted: (arrays, replica, index [n], epoch) -> Dataset of n examples"
+    try:
+        batch = source.fetch(*given)
+    except InputError:
+        raise
+    except Exception as error:  # of a user's function
+        raise InputError(f"fetch of a source raises {error!r:.200}; {accepted}") from error
+    counts = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(batch)}
+    if not isinstance(batch, Dataset) or counts != {given[2].shape}:
+        raise InputError(f"fetch of a source returns {jax.tree.map(np.shape, batch)}; {accepted}")
+    return batch
 
 
 def fitted(
@@ -323,7 +342,7 @@ def fitted(
     Metrics of None are accuracy, where outputs can be right or wrong.
 
     Raises:
-        InputError: the loss, a metric, the optimiser or a frozen entry does not fit.
+        InputError: the loss, a metric, the optimiser, a parameter or a frozen entry does not fit.
     """
     forms = {name: _forms_of(recipe.model, s, keys, replicas) for name, s in sources.items()}
     targets = {name: _known_targets(source) for name, source in sources.items()}
@@ -342,6 +361,12 @@ def fitted(
     _check_frozen(recipe.frozen, forms["train"].params)
     frozen = (*recipe.frozen, *forms["train"].state)
     trained = split(forms["train"].params, frozen)[0]
+    for path, leaf in jax.tree_util.tree_leaves_with_path(trained):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise InputError(
+                f"model has the parameter {jax.tree_util.keystr(path)} of type {leaf.dtype}; "
+                "accepted: floats; name entries of the parameters that are constant in frozen"
+            )
     check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
     return recipe._replace(metrics=dict(metrics), frozen=frozen)
 

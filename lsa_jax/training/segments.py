@@ -30,7 +30,7 @@ class Checkpoints(NamedTuple):
 
     Attributes:
         directory: None saves nothing.
-        every: segments between two checkpoints; the last segment is always saved.
+        every: segments between two checkpoints; the last one that is run is always saved.
     """
 
     directory: Path | None = None
@@ -129,6 +129,8 @@ def run_segments(
     """
     if backend.dry_run() is not None:
         kept = NOWHERE
+    elif kept.directory is not None:
+        kept = kept._replace(directory=Path(kept.directory))
     tables = table if course is None else (table, course.values)
     own = {} if kept.directory is None else identity()
     numbers = (np.array([*own.values()], np.uint32),) if own else ()
@@ -150,6 +152,8 @@ def run_segments(
     left = range(done, len(marks))
     for place in left if lengths is None else backend.each(left, lengths[done:]):
         if backend.dry_run() is None and not going(state, place):
+            if kept.directory and done > left.start and done % kept.every:
+                checkpoints.save(kept.directory, marks[done - 1], everything())
             break
         begun = time.monotonic()
         state, done = advance(state, place), place + 1

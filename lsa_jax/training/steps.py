@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
 from lsa_jax.arrays import digest, real_numbers
+from lsa_jax.checks import integer, optional, require
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import Layout, as_one_part, kept_programs, layout_of
 from lsa_jax.training.checkpoints import program_text
@@ -72,7 +73,7 @@ class Programs(NamedTuple):
 
     Attributes:
         advance: `(networks, batches [steps, ...], measured [steps], validation) -> (networks,
-            losses [steps])`; the loss before each step that is measured, NaN elsewhere.
+            losses [steps])`; the loss before each step that is measured, 0 elsewhere.
         measure: `(networks, validation) -> losses`; NaN where one was not finite before.
     """
 
@@ -124,7 +125,7 @@ def make_programs(
         now: Guarded, batches: PyTree, measured: Bool[Array, " steps"], validation: PyTree
     ) -> tuple[Guarded, Float[Array, " steps"]]:
         def step(now: Guarded, item: tuple[PyTree, Array]) -> tuple[Guarded, Array]:
-            value = (lambda: measure_guarded(now, validation)), (lambda: jnp.float32(jnp.nan))
+            value = (lambda: measure_guarded(now, validation)), (lambda: jnp.float32(0))
             return take(now, item[0]), lax.cond(item[1], *value)
 
         return lax.scan(step, now, (batches, measured))
@@ -202,6 +203,26 @@ def _identity(
     }
 
 
+def _checked_spans(start: Any, stop: Any, measured: Any, segment: Any) -> list[tuple[int, int]]:
+    """Returns the segments, or raises InputError where numbers of steps are out of order."""
+    require("start", start, integer(0))
+    require("stop", stop, integer(int(start)))
+    require("segment", segment, integer(1))
+    steps = np.asarray(measured).tolist()
+    if len({*steps}) < len(steps) or not {*steps} <= {*range(start, stop + 1)}:
+        raise InputError(f"measured is {steps}; accepted: different steps from {start} to {stop}")
+    return _spans(start, stop, segment)
+
+
+def _check_batches(batches: PyTree, first: int, count: int) -> None:
+    """Raises InputError unless there is a batch for each step."""
+    if any(np.shape(leaf)[:1] != (count,) for leaf in jax.tree.leaves(batches)):
+        raise InputError(
+            f"problem.batches({first}, {count}) returns arrays of shapes "
+            f"{jax.tree.map(np.shape, batches)}; accepted: [{count}, ...], by step"
+        )
+
+
 def _spans(start: int, stop: int, size: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, stop)) for first in range(start, stop, size)]
 
@@ -237,7 +258,7 @@ def train_steps(
         InputError: the checkpoint is of another run, or the loss or the optimiser does not fit.
     """
     states = check_problem(problem, states, layout.num_replicas)
-    spans = _spans(start, stop, segment)
+    spans = _checked_spans(start, stop, measured, segment)
     marks = [last - start for _, last in spans]
     course = course_of_weights(measuring, states.params, [0, *marks])
     programs = make_programs(problem.loss, problem.optimizer, layout)
@@ -256,6 +277,7 @@ def train_steps(
         steps = np.arange(first, last)
         flags = np.isin(steps, list(rows))
         batches = backend.shapes_only(lambda: problem.batches(first, last - first))
+        _check_batches(batches, first, last - first)
         shared = layout.share((batches, jnp.asarray(flags)))
         now, found = programs.advance(now, *shared, validation)
         found = layout.gather(found)
@@ -295,6 +317,8 @@ def layouts_of(
         batch_size: if given, networks are trained one after the other, and each batch of this size
             is split over the devices.
     """
+    require("count", count, integer(1))
+    require("at_once", at_once, optional(integer(1)))
     spans = _spans(0, count, 1 if batch_size else min(at_once or count, count))
     return [layout_of(stop - start, batch_size) for start, stop in spans]
 
@@ -330,7 +354,7 @@ def train_parts(
             problem,
             begin(start, start + count),
             layouts[place],
-            directory=directory and directory / f"part_{start:03d}",
+            directory=directory and Path(directory) / f"part_{start:03d}",
             progress=lambda fraction: progress((start + count * fraction) / total),  # noqa: B023
             **steps,
         )

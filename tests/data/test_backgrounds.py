@@ -195,9 +195,12 @@ WRONG_COMPOSITION = [
     ((2, 4, "centre", "none"), "placement"),
     ((2, 5, "fixed_corner", "distractors"), "background_size"),
     ((2, 4, "random_location", "distractors"), "placement"),
+    ((2, 4, "fixed_corner", "none", "no"), "fresh"),
+    ((2, 4, "fixed_corner", "none", False, 1), "transparent"),
 ]
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("arguments, field", WRONG_COMPOSITION)
 def test_compositions_that_do_not_fit_are_refused(arguments, field):
     with pytest.raises(InputError, match=f"^{field} is"):
@@ -212,14 +215,17 @@ def test_compositions_that_do_not_fit_are_refused(arguments, field):
         ("photographs", {"pool": None}, "pool is None"),
         ("distractors", {"pool": np.zeros((3, 8, 8, 1))}, "pool has shape"),
         ("gaussian", {"key": jax.random.key(0, impl="rbg")}, "generator rbg"),
+        ("gaussian", {"noise": -1.0}, "^noise is -1.0; accepted"),
+        ("photographs", {"noise": float("nan")}, "^noise is nan; accepted"),
+        ("gaussian", {"image_noise": -1}, "^image_noise is -1.0; accepted"),
     ],
 )
 def test_data_that_do_not_fit_the_composition_are_refused(background, changes, message, key):
     composition = make(background, "random_corner")
     given = {"key": key, "images": np.zeros((3, 4, 4, 1)), "index": np.arange(3)}
-    given |= {"pool": make_pool(composition)} | changes
+    given |= {"pool": make_pool(composition), "noise": 1.0} | changes
     with pytest.raises(InputError, match=message):
-        compose(composition, epoch=0, noise=1.0, **given)
+        compose(composition, epoch=0, **given)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

@@ -144,3 +144,16 @@ def unpack(data_dir):
         archive.extractall(data_dir)
     (data_dir / "tiny-imagenet-200.zip").unlink()
     return data_dir / "tiny-imagenet-200"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_synset_that_is_no_collection_of_ids_is_refused(tmp_path):
+    for synset in ("n00017222", ()):
+        with pytest.raises(InputError, match="^synset is .*; accepted: a collection"):
+            photographs(tmp_path, 8, synset)
+
+
+def test_a_fit_that_does_not_exist_is_refused_with_and_without_a_size(tmp_path):
+    for size in (None, 4):
+        with pytest.raises(InputError, match="^fit is 'stretch'; accepted"):
+            images.load_folder("any", tmp_path, size=size, fit="stretch")

@@ -41,6 +41,7 @@ def call(tmp_path, monkeypatch, capsys):
     x = draw.normal(size=(160, 3)).astype(np.float32)
     np.savez(tmp_path / "data.npz", X=x, y=(x[:, 0] > 0).astype(int))
     np.savez(tmp_path / "other.npz", a=x)
+    np.savez(tmp_path / "half.npz", X=x, y=(x[:, 0] > 0).astype(int), X_test=x)
     np.savez(tmp_path / "objects.npz", X=np.array([{}], object), y=x)
     np.savez_compressed(tmp_path / "damaged.npz", X=x, y=x)
     packed = (tmp_path / "damaged.npz").read_bytes()
@@ -125,6 +126,9 @@ def test_a_folder_of_images_is_read(call, tmp_path):
         (("diagnose", "my_model.py:broken", "--data=data.npz"), "model"),
         (("diagnose", "my_model.py:make", "--data=gone"), "gone"),
         (("diagnose", "my_model.py:make", "--data=other.npz"), "X and y"),
+        (("diagnose", "my_model.py:make", "--data=half.npz"), "both X_test and y_test"),
+        (("diagnose", "my_model.py:make", "--data="), "--data is ''"),
+        (("diagnose", "my_model.py:make", "--data=data.npz", "--html="), "--html is ''"),
         (("diagnose", "my_model.py:make", "--data=objects.npz"), "objects.npz"),
         (("diagnose", "my_model.py:make", "--data=damaged.npz"), "damaged.npz"),
         (("diagnose", "my_model.py:make", "--data=one.npz"), "X and y"),

@@ -135,11 +135,14 @@ def test_changes_are_those_of_the_steps_that_are_taken(key):
     assert row["change/outputs"] == pytest.approx(float(change), rel=1e-3)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"widths": (8,)}, "widths is"),
         ({"widths": (8, 8)}, "widths is"),
+        ({"widths": 8}, "widths is 8; accepted"),
+        ({"X": np.nan * X, "y": None}, "^X has .* NaN or infinite"),
         ({"optimizer": "lion"}, "optimizer is 'lion'"),
         ({"seeds": 1}, "seeds is 1"),
         ({"curve_steps": 3}, "curve_steps is 3"),

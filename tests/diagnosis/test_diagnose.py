@@ -137,6 +137,16 @@ def test_real_targets_are_regressed_and_scored_by_r2():
     assert (found.rows["num_test"] == 120).all()  # each example is tested once
 
 
+def test_equal_test_targets_are_scored_on_the_scale_of_the_training_set():
+    net = init, apply = network(5, outputs=1)
+    pair = tuple(init(jax.random.key(seed), (5,)) for seed in (0, 1))
+    x = np.asarray(jax.random.normal(jax.random.key(0), (40, 5)))
+    y, equal = x @ np.arange(5.0) + 40, np.full(9, 41.3)
+    found = lsa_jax.diagnose(net, (x, y), (x[:9], equal), params=pair, progress=False)
+    errors = np.asarray(apply(pair[1], x[:9]))[:, 0] - (41.3 - y.mean()) / y.std()
+    np.testing.assert_allclose(found.rows["test_r2"][0], 1 - np.mean(errors**2), rtol=1e-4)
+
+
 def test_advice_is_to_use_examples_that_were_left_out():
     x = np.asarray(jax.random.normal(jax.random.key(0), (200, 5)))
     y = (x[:, 0] + np.random.default_rng(0).normal(size=200) > 0).astype(int)
@@ -151,6 +161,7 @@ def test_outputs_that_do_not_fit_the_targets_cost_one_line(data):
         lsa_jax.diagnose(network(outputs=3), *data, **SMALL, examples=150, epochs=2)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     "given, named",
     [
@@ -158,6 +169,7 @@ def test_outputs_that_do_not_fit_the_targets_cost_one_line(data):
         ({"minutes": 0}, "minutes"),
         ({"seeds": 0}, "seeds"),
         ({"batch_size": 0}, "batch_size"),
+        ({"optimizer": optax.adam}, "optimizer is .*; accepted: None or an optax"),
     ],
 )
 def test_an_argument_that_is_not_accepted_is_named(data, given, named):

@@ -192,3 +192,20 @@ def test_a_subset_has_all_classes_alike():
 def test_inputs_far_from_unit_scale_are_to_be_divided_by_their_size(inputs, size):
     hint = make_task(inputs, LABELS).scale_hint
     assert (f"divide them by {size}," in hint) if size else hint == ""
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_masked_entries_are_refused():
+    x, y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+    for given in (
+        (np.ma.masked_less(x, 1), y),
+        (x, np.ma.masked_equal(y, 1)),
+        (x, y, (x, np.ma.masked_equal(y, 1))),
+    ):
+        with pytest.raises(InputError, match="^[Xy] has masked entries"):
+            make_task(*given)
+
+
+def test_targets_whose_variance_overflows_are_refused():
+    with pytest.raises(InputError, match="^y has a column whose variance"):
+        make_task(np.arange(12.0).reshape(6, 2), 1e200 * np.arange(6.0))

@@ -99,7 +99,9 @@ class Needy(linen.Module):
         return x
 
 
-@pytest.mark.parametrize("network", [3, "net", dict, Needy, lambda x: x, (Linen(), 3)])
+@pytest.mark.parametrize(
+    "network", [3, "net", dict, Needy, lambda x: x, lambda: 1 / 0, (Linen(), 3)]
+)
 def test_what_is_no_network_costs_one_line(network):
     with pytest.raises(InputError, match="^model is .*accepted") as error:
         as_model(network)

@@ -4,7 +4,7 @@ import ml_collections
 import numpy as np
 import pytest
 
-from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.checks import boolean, integer, number, one_of, optional, require, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.sweep import points
@@ -175,3 +175,9 @@ def test_numbers_of_numpy_are_numbers(kind):
     if not whole:
         assert not any(number(0).accepts(kind(value)) for value in ("nan", "inf"))
     assert not any(accepted.accepts(np.True_) for accepted in (integer(0), number(0)))
+
+
+def test_a_long_value_is_cut_in_the_message():
+    with pytest.raises(InputError, match="^params is .{200}[.]{3}; accepted: a text") as error:
+        require("params", {"w": list(range(1000))}, text())
+    assert "\n" not in str(error.value)

@@ -13,6 +13,7 @@ from lsa_jax.training.growth import (
     grow,
     grow_and_select,
     layer_map,
+    num_layers_of,
     search_space,
     stack_last,
 )
@@ -181,3 +182,11 @@ def test_operators_that_diverge_are_not_chosen_and_none_is_where_all_do(problem)
         assert found.operator == OPERATORS[1] and not np.isfinite(found.scores[OPERATORS[0]])
         with pytest.raises(NumericalError, match="no operator has a finite loss after 0 steps"):
             grow_and_select(problem, state, FRESH, OPERATORS[:1], steps=0)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_growth_beyond_the_layers_and_parameters_without_layers_are_refused():
+    with pytest.raises(InputError, match="added is 5; accepted: one of 1, 2"):
+        search_space(2, 5)
+    with pytest.raises(InputError, match="params has w; accepted: .* entry 'layers'"):
+        num_layers_of({"w": np.zeros((2, 3))})

@@ -305,3 +305,89 @@ def test_a_source_sees_replica_and_epoch(key, data):
 def test_frozen_entries_that_do_not_exist_are_refused(key, run, frozen):
     with pytest.raises(InputError, match="frozen is .*of params: hidden, readout"):
         run(key, optimizer=SGD, frozen=frozen)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_settings_of_another_kind_or_size_are_refused(key, data, run, tmp_path):
+    keys, plain = jax.random.split(key, 2), {"optimizer": SGD}
+    for change, words in (
+        (
+            {"key": keys, "layout": BatchLayout(8, jax.devices()[:2])},
+            "layout is of 1 replicas, for",
+        ),
+        ({"key": keys, "layout": ReplicaLayout(3)}, "layout is of 3 replicas, for 2 keys"),
+        (
+            {"layout": BatchLayout(8, jax.devices()[:2]), "batch_size": 7},
+            "accepted: multiples of 2",
+        ),
+        ({"layout": 2}, "layout is a int"),
+        ({"model": (_init, _apply)}, "model is a tuple; accepted: models.Model, as models.from_"),
+        ({"model": MODEL._replace(apply=lambda *given: (_apply(*given), 0))}, "returns a tuple"),
+        ({"evaluation": Evaluation(measuring=("sharpness",))}, "measuring is a tuple; accepted"),
+        (
+            {"evaluation": Evaluation(measuring=Measuring(("kernel_distance",), examples=-3))},
+            "measuring.examples is -3; accepted",
+        ),
+        ({"evaluation": data}, "evaluation is a Dataset; accepted: Evaluation"),
+        ({"evaluation": Evaluation(metrics=[CROSS_ENTROPY])}, "evaluation.metrics is a list"),
+        ({"checkpoints": tmp_path}, "checkpoints is a PosixPath; accepted: Checkpoints"),
+    ):
+        with pytest.raises(InputError, match=words):
+            run(**{"key": key} | plain | change)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_whole_numbers_among_parameters_are_frozen_or_refused(key, run):
+    counted = Model(lambda *given: _init(*given) | {"count": jnp.int32(3)}, _apply, None)
+    with pytest.raises(InputError, match=r"\['count'\] of type int32; .* in frozen"):
+        run(key, model=counted, optimizer=SGD)
+    params, _ = run(key, model=counted, optimizer=SGD, frozen=("count",))
+    assert params["count"] == 3
+
+
+def test_training_within_other_transformations_is_refused(key, run):
+    with pytest.raises(InputError, match="key is traced, .* keys .replicas. in place of jax.vmap"):
+        jax.vmap(lambda one: run(one, optimizer=SGD)[0])(jax.random.split(key, 2))
+
+
+def test_factors_on_rates_go_with_frozen_entries(key, run):
+    factors = {"hidden": 0.5, "readout": 1.0}
+    rule = make_optimizer("adam", 0.01, rate_factors=factors)
+    params, _ = run(key, optimizer=rule, frozen=("readout",))
+    halved, _ = run(key, optimizer=make_optimizer("adam", 0.005), frozen=("readout",))
+    np.testing.assert_allclose(params["hidden"], halved["hidden"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fetch", "words"),
+    [
+        (lambda arrays, *given: 1 / 0, "raises ZeroDivisionError"),
+        (lambda arrays, replica, index: arrays, "raises TypeError"),
+        (lambda arrays, replica, index, epoch: (arrays.inputs[index],) * 2, "returns .*Dataset"),
+        (
+            lambda arrays, *given: Dataset(arrays.inputs[:2], arrays.targets[:2]),
+            "returns .* of n examples",
+        ),
+    ],
+)
+def test_sources_that_give_no_batch_are_refused(key, data, run, fetch, words):
+    with pytest.raises(InputError, match=f"^fetch of a source {words}"):
+        run(key, optimizer=SGD, data=Source(data, len(data.inputs), fetch))
+
+
+def test_a_metric_may_be_undefined(key, data, run):
+    ratio = {"ratio": lambda outputs, targets: jnp.full(len(outputs), jnp.nan)}
+    _, history = run(key, optimizer=SGD, evaluation=Evaluation(data, metrics=ratio))
+    assert not history.failures and np.isnan(history.rows[-1]["test_ratio"])
+
+
+def test_a_run_without_a_test_set_is_not_taken_for_one_with_its_training_set(
+    key, data, tmp_path, run
+):
+    """Their evaluations are one program."""
+    for place, test in enumerate((None, data, None)):
+        kept = Checkpoints(tmp_path / str(place))
+        evaluation = Evaluation(test, batch_size=29)
+        _, history = run(key, optimizer=SGD, checkpoints=kept, evaluation=evaluation)
+        assert ("test_loss" in history.rows[-1]) == (test is not None)
+        assert test is None or np.isfinite(history.rows[-1]["test_loss"])

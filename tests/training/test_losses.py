@@ -100,3 +100,8 @@ def test_rows_of_signs_are_no_probabilities(name):
     with pytest.raises(InputError, match="21 negative entries such as -1"):
         LOSSES[name](OUTPUTS, signs)
     np.testing.assert_array_equal(is_correct(OUTPUTS, signs), is_correct(OUTPUTS, CLASSES))
+
+
+def test_sides_are_compared_where_their_product_is_beyond_floats():
+    outputs = np.array([[1e-30], [-1e-30]], np.float32)
+    assert is_correct(outputs, np.array([1e-20, 1e-20], np.float32)).tolist() == [1, 0]

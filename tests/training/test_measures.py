@@ -167,3 +167,34 @@ def test_linearisation_residuals_are_those_of_the_jacobian_and_nothing_in_a_line
     linear = kernels.linearize(apply, start)
     missed, _ = measures.linearization_residual(linear, start, end, x, False)
     assert missed < 1e-9
+
+
+def test_measures_that_compare_sizes_do_not_depend_on_the_scale(two):
+    start, now, x, _ = two
+    k0, kt = (linear_kernel(p, np.asarray(x, np.float64)) for p in (start, now))
+
+    def found(scale):
+        """Returns measures of matrices, weights and features of this scale."""
+        sizes = [{"W": scale * params["W"]} for params in (start, now)]
+        apply = lambda params, x: x @ params["V"].T  # noqa: E731
+        features = apply, {"V": now["V"][:, :4]}, scale * x
+        return [
+            measures.cosine(np.float32(scale * k0), np.float32(kt)),
+            measures.centred_alignment(np.float32(scale * k0), np.float32(kt)),
+            measures.weight_movement(*sizes)["W"],
+            measures.effective_rank(*features),
+            measures.low_rank_distance(*features),
+        ]
+
+    for scale in (1e-28, 1e24):
+        np.testing.assert_allclose(found(scale), found(1.0), rtol=1e-4)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_sharpness_of_one_weight_is_its_second_derivative():
+    x = np.arange(3.0, dtype=np.float32)[:, None]
+    for weight in (np.float32(2), 2):
+        found = measures.sharpness(
+            lambda w, x: w * x, weight, x, np.zeros((3, 1)), training.squared_error
+        )
+        np.testing.assert_allclose(found, 5 / 3, rtol=1e-6)

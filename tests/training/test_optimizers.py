@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.training.optimizers import SCHEDULES, make_optimizer, make_schedule
+from lsa_jax.training.optimizers import SCHEDULES, check_optimizer, make_optimizer, make_schedule
 
 
 def test_steps_schedule_falls_at_its_epochs():
@@ -99,3 +99,14 @@ def test_numbers_below_zero_or_not_finite_are_refused(name, value):
 def test_falls_come_at_times_from_zero_on(epochs):
     with pytest.raises(InputError, match="decay_epochs is "):
         make_schedule("steps", 0.1, epochs=4, steps_per_epoch=2, decay_epochs=epochs)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_rate_beyond_floats_is_refused():
+    with pytest.raises(InputError, match="^learning_rate is no array of numbers"):
+        make_optimizer("sgd", 10**400)
+
+
+def test_a_key_in_the_state_is_refused():
+    with pytest.raises(InputError, match="^optimizer has a random key .* accepted: states of"):
+        check_optimizer(optax.noisy_sgd(0.1, key=0), {"w": jnp.zeros(2)})

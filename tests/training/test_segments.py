@@ -236,3 +236,12 @@ def searched(tmp_path_factory):
 def test_a_search_is_not_answered_with_the_losses_of_another(searched, named, given):
     with pytest.raises(InputError, match=f"of other {named} than this run's"):
         grown(searched, **given)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_run_that_ends_early_is_saved_where_it_ends(tmp_path):
+    settings = {"going": lambda state, segment: state[0] < 4}
+    for trained in ([0, 1], []):  # the second time nothing is left
+        again = []
+        assert doubled(Checkpoints(str(tmp_path), 5), trained=again, **settings)[0] == 4
+        assert again == trained

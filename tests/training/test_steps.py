@@ -1,10 +1,12 @@
 """Batches, losses and parts of runs that are counted in steps."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
+from lsa_jax.errors import InputError
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.training.steps import NetworkState, Problem, layouts_of, train_parts, train_steps
 
@@ -87,3 +89,27 @@ def test_parts_have_their_own_networks_and_report_the_share_done(problem):
     np.testing.assert_allclose(np.concatenate([w for *_, w in found]), expected, rtol=1e-6)
     # Two of three networks, and then the third: two segments each.
     assert reported == pytest.approx([1 / 3, 2 / 3, 5 / 6, 1])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_steps_out_of_order_and_missing_batches_are_refused(problem):
+    short = problem._replace(batches=lambda first, count: problem.batches(first, count)[:1])
+    for change, words in (
+        ({"start": 5}, "stop is 4; accepted: a whole number, 5 or more"),
+        ({"measured": np.array([9])}, r"measured is \[9\]; accepted: different steps from 0 to 4"),
+        ({"measured": np.array([4, 4])}, "accepted: different steps"),
+        ({"segment": 0}, "segment is 0"),
+        ({"problem": short}, r"problem.batches\(0, 2\) returns arrays of shapes"),
+    ):
+        given = {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 2} | change
+        with pytest.raises(InputError, match=words):
+            train_steps(given.pop("problem", problem), begin(0, 1), ReplicaLayout(1), **given)
+    with pytest.raises(InputError, match="count is 0"):
+        layouts_of(0)
+
+
+def test_healthy_steps_pass_a_search_for_nan(problem):
+    given = {"start": 0, "stop": 4, "measured": np.array([2, 4]), "segment": 4}
+    with jax.debug_nans(True):
+        found = train_steps(problem, begin(0, 1), ReplicaLayout(1), **given)
+    assert np.isfinite(found.losses).all()
