@@ -153,8 +153,11 @@ def _result(
     point: Point, outcome: Outcome, seconds: float, columns: dict[str, Any]
 ) -> dict[str, Any]:
     settings = {name.split(".")[-1]: value for name, value in point.settings.items()}
-    status = {"status": outcome.status, "message": outcome.message}
+    status = {"status": outcome.status, "message": " ".join(outcome.message.split())}
     timings = {"seconds": seconds, **outcome.timings}
+    ours = {"id": point.id, **settings, "seconds": seconds, **status}
+    if taken := [name for name, v in outcome.metrics.items() if name in ours and v != ours[name]]:
+        raise ValueError(f"run {point.id}: the metric {taken[0]!r} has the name of another column")
     return {"id": point.id, **settings, **columns, **outcome.metrics, **timings, **status}
 
 
@@ -172,10 +175,15 @@ def _store(
     workdir: Path,
     watch: Watch,
 ) -> None:
-    for point, outcome in zip(group, outcomes, strict=True):
+    results = [
+        _result(point, outcome, seconds, experiment.columns(point.config))
+        for point, outcome in zip(group, outcomes, strict=True)
+    ]
+    for result, outcome in zip(results, outcomes, strict=True):  # before anything is written
+        files.check_run(result, outcome.history)
+    for point, outcome, result in zip(group, outcomes, results, strict=True):
         if outcome.outcomes is not None:  # before the result, which marks the run as done
             kept_outcomes.write(workdir, point.id, outcome.outcomes)
-        result = _result(point, outcome, seconds, experiment.columns(point.config))
         files.write_run(workdir, point.id, result, outcome.history)
     for point in group:  # after all of them: a log that fails leaves no result unwritten
         watch.stored(point.id)
@@ -204,7 +212,9 @@ def _run_group(
 
     start = time.monotonic()
     try:
-        outcomes = experiment.run(group, data, directory, progress)
+        outcomes = list(experiment.run(group, data, directory, progress))
+        if len(outcomes) != len(group):
+            raise ValueError(f"{len(outcomes)} outcomes of {len(group)} points; accepted: one each")
     except NumericalError as error:
         outcomes = [Outcome({}, [], "failed", str(error)) for _ in group]
     seconds = round((time.monotonic() - start) / len(group), 3)
