@@ -283,11 +283,12 @@ def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
 
 def read_histories(workdir: Path, results: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Returns one row a line of every run's history, after these columns of its result."""
-    return pd.DataFrame(
+    rows = [
         {name: result[name] for name in columns} | row
         for result in results.to_dict("records")
         for row in read_metrics(workdir, result["id"])
-    )
+    ]
+    return pd.DataFrame(rows, columns=None if rows else list(columns))
 
 
 def read_results(workdir: Path, run_ids: Iterable[str]) -> pd.DataFrame:

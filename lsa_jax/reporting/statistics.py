@@ -172,8 +172,9 @@ def slope(column: str, against: str, **settings: object) -> Statistic:
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
-        positive = own.finished[own.finished[column].astype(float) > 0]
-        own = own._replace(finished=positive[np.isfinite(positive[column].astype(float))])
+        own.by_seed(column)  # raises where there is no such column
+        numbers = own.finished.reindex(columns=[column])[column].astype(float)
+        own = own._replace(finished=own.finished[(numbers > 0) & np.isfinite(numbers)])
         levels, found = own.planned[against].nunique(), {}
         for seed, rows in own.finished.groupby("seed"):
             if rows[against].nunique() == levels > 1:
