@@ -34,7 +34,7 @@ fail() {
 }
 
 # What a subcommand takes beside --name, --zone and --project; with a star what it must be given.
-declare -A flags=([create]="type* version* spot" [install]="dataset" [run]="workdir* config*"
+declare -A flags=([create]="type* version*" [install]="dataset" [run]="workdir* config*"
     [fetch]="workdir* to" [delete]="")
 folder=lsa_jax_project # below the home folder of the VM
 python=.venv/bin/python

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from matplotlib import pyplot
 
 from lsa_jax.reporting import files, gallery
 from lsa_jax.sweep import publishing, run
-from lsa_jax.sweep.points import recorded_points
+from lsa_jax.sweep.experiment import load_experiment
+from lsa_jax.sweep.points import make_points, recorded_points
 
 GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
 RECORDS = {item.name: item for item in gallery.read(GALLERY).values() if item.results}
@@ -53,3 +55,35 @@ def test_a_record_s_claims_are_decided_as_published_and_its_figures_drawn(name, 
         figure.draw_without_rendering()
         assert any(axis.has_data() for axis in figure.axes)
         pyplot.close(figure)
+
+
+def experiments():
+    """Returns the name of the smallest record of each experiment."""
+    found = {}
+    for name, item in RECORDS.items():
+        experiment = item.fingerprint["settings"]["experiment"]
+        found[experiment] = min(
+            found.get(experiment, (item.sweep.runs, name)), (item.sweep.runs, name)
+        )
+    return sorted(name for _, name in found.values())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of empty legends and axes
+@pytest.mark.parametrize("name", experiments())
+def test_the_one_point_of_launch_run_is_reported_though_nothing_is_swept(name, tmp_path):
+    """Kinds of points, as launch.run stores it: without the columns of swept settings."""
+    item = RECORDS[name]
+    publishing.unpack(GALLERY / item.folder / item.results, tmp_path)
+    config, points = recorded_points(tmp_path)
+    columns = load_experiment(config.experiment).columns
+    kinds = {str([v for v in p.settings.values() if isinstance(v, str)]): p for p in points}
+    for point in [*kinds.values()][:2]:
+        (one,) = make_points(point.config, [{}], lambda config: None)
+        result = files.read_result(tmp_path, point.id)
+        swept = {name.rpartition(".")[2] for name in point.settings}
+        left = {key: value for key, value in result.items() if key not in swept}
+        result = {**columns(one.config), **left, "id": one.id}
+        files.write_run(tmp_path, one.id, result, files.read_all_metrics(tmp_path, point.id))
+        report = run.make_report(one.config, [one], pd.DataFrame([result]), tmp_path)
+        for draw in report.figures.values():
+            pyplot.close(draw())

@@ -124,9 +124,11 @@ def _every(row: Row, claim: Claim, sample: Sample) -> tuple[Row, Limits]:
     elif unknown := len(sample.values) - count:
         status, note = "undecided", f"{unknown} of {len(sample.values)} runs are undecided"
     elif claim.luck and claim.luck**count > TAIL:
-        needed_runs = math.ceil(math.log(TAIL) / math.log(claim.luck))
         status, note = "undecided", f"by luck alone in {100 * claim.luck**count:.0f} % of cases: "
-        note += f"it would take {needed_runs} runs"
+        if claim.luck == 1:
+            note += "no number of runs would show it"
+        else:
+            note += f"it would take {math.ceil(math.log(TAIL) / math.log(claim.luck))} runs"
     tested = holding == count and claim.luck and not sample.exact
     p = claim.luck**count if tested else None
     return row._replace(ours=f"{holding} of {count}", status=status, note=note, p=p), limits

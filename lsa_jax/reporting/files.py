@@ -85,12 +85,12 @@ def write_text(path: Path, content: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Turns numpy's numbers and arrays into JSON's; numbers that are not finite become null."""
+    """Turns numbers and arrays of numpy and jax into JSON's; not finite ones become null."""
     if isinstance(value, dict):
         return {str(key): plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
         return [plain(member) for member in value]
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -225,17 +225,32 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
         return None
     if result.get("id") != run_id:
         raise InputError(f"{path} is of run {result.get('id')!r}; {remedy(directory)}")
+    if wrong := _mistake(result):
+        raise InputError(f"{path} is damaged: {wrong}; {remedy(directory)}")
+    return result
+
+
+def _mistake(result: dict[str, Any]) -> str:
+    """Returns what no point's result has; "" where there is nothing of the kind."""
     if result.get("status") not in ("ok", "failed"):
-        raise InputError(
-            f"{path} is damaged: status is {result.get('status')!r}; {remedy(directory)}"
-        )
+        return f"status is {result.get('status')!r}; expected 'ok' or 'failed'"
     for name, value in result.items():
         counts = name == "seconds" or name.startswith(("test_", "train_"))
         if counts and not (value is None or is_number(value)):
-            raise InputError(
-                f"{path} is damaged: {name} is {value!r}; expected a number; {remedy(directory)}"
-            )
-    return result
+            return f"{name} is {value!r}; expected a number"
+    return ""
+
+
+def check_run(result: dict[str, Any], history: Iterable[Any]) -> None:
+    """Raises `ValueError` where `write_run` would write what cannot be read again."""
+    rows = "" if all(map(_is_row, history)) else "a row is no dictionary, or its step no number"
+    if wrong := _mistake(plain(result)) or rows:
+        raise ValueError(f"run {result.get('id')} cannot be kept: {wrong}")
+
+
+def _is_row(row: Any) -> bool:
+    """Whether a row of metrics has names, and numbers in the columns that number it."""
+    return isinstance(row, dict) and all(is_number(plain(row.get(n, 0))) for n in COUNTERS)
 
 
 def is_missing(workdir: Path, run_ids: Iterable[str]) -> bool:
@@ -256,10 +271,8 @@ def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
             rows = [json.loads(line) for line in path.read_text().splitlines()]
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {remedy(directory)}") from None
-    for row in rows:
-        # The columns that number a row hold numbers.
-        if not isinstance(row, dict) or not all(is_number(row.get(name, 0)) for name in COUNTERS):
-            raise InputError(f"{path} is damaged; {remedy(directory)}")
+    if not all(map(_is_row, rows)):
+        raise InputError(f"{path} is damaged; {remedy(directory)}")
     return rows
 
 
@@ -270,11 +283,12 @@ def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
 
 def read_histories(workdir: Path, results: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Returns one row a line of every run's history, after these columns of its result."""
-    return pd.DataFrame(
+    rows = [
         {name: result[name] for name in columns} | row
         for result in results.to_dict("records")
         for row in read_metrics(workdir, result["id"])
-    )
+    ]
+    return pd.DataFrame(rows, columns=None if rows else list(columns))
 
 
 def read_results(workdir: Path, run_ids: Iterable[str]) -> pd.DataFrame:

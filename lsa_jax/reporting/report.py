@@ -83,6 +83,12 @@ class Claim:
                 raise ValueError(f"{self.item}: a number of the paper needs a margin, `within`")
         elif self.seed_sd is None or isinstance(self.paper, str):
             raise ValueError(f"{self.item}: agreement needs a number and the expected `seed_sd`")
+        low, high = self.range
+        if not (low < high and 0 <= self.luck <= 1):
+            raise ValueError(
+                f"{self.item}: the range is {low:g} to {high:g} and luck {self.luck:g}; accepted: "
+                "a lower end below the upper one, and luck from 0 to 1"
+            )
 
     @property
     def range(self) -> tuple[float, float]:

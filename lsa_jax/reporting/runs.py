@@ -132,7 +132,7 @@ class Runs(NamedTuple):
         drawn = [
             name
             for name, dtype in rows.dtypes.items()
-            if dtype.kind in "iuf"
+            if dtype.kind in "biuf"
             and name not in (*settings, *_NOT_DRAWN)
             and not any(part in name for part in _OF_THE_MACHINE)
         ]

@@ -172,14 +172,16 @@ def slope(column: str, against: str, **settings: object) -> Statistic:
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
-        positive = own.finished[own.finished[column].astype(float) > 0]
-        own = own._replace(finished=positive[np.isfinite(positive[column].astype(float))])
+        own.by_seed(column)  # raises where there is no such column
+        numbers = own.finished.reindex(columns=[column])[column].astype(float)
+        own = own._replace(finished=own.finished[(numbers > 0) & np.isfinite(numbers)])
         levels, found = own.planned[against].nunique(), {}
         for seed, rows in own.finished.groupby("seed"):
             if rows[against].nunique() == levels > 1:
                 found[seed] = np.polyfit(np.log(rows[against]), np.log(rows[column]), 1)[0]
         values = pd.Series(found, dtype=float)
-        return Sample(values, lost=own.lost(column), equal=own.equal_seeds())
+        few = f"a slope needs two values of {against}" * (levels < 2)
+        return Sample(values, lost=own.lost(column) or few, equal=own.equal_seeds())
 
     return statistic
 
@@ -211,8 +213,11 @@ def over(first: Statistic, second: Statistic) -> Statistic:
 
     def statistic(runs: Runs) -> Sample:
         one, other = first(runs), second(runs)
+        if _scale_of(one, other) != "linear":
+            raise ValueError("a ratio is of statistics on the linear scale; take `minus` of others")
         ratio = (one.values / other.values).dropna()
-        return one._replace(values=ratio, lost=one.lost or other.lost)
+        equal, exact = one.equal and other.equal, one.exact and other.exact
+        return Sample(ratio, exact=exact, lost=one.lost or other.lost, equal=equal)
 
     return statistic
 
@@ -225,6 +230,7 @@ def mean_of(statistics: Sequence[Statistic]) -> Statistic:
         values = pd.concat([sample.values for sample in samples], axis=1).dropna().mean(axis=1)
         return Sample(
             values,
+            scale=_scale_of(*samples),
             lost=next(filter(None, (sample.lost for sample in samples)), ""),
             equal=all(sample.equal for sample in samples),
         )
@@ -264,6 +270,7 @@ def lowest(statistics: Sequence[Statistic]) -> Statistic:
 def _extreme(statistics: Sequence[Statistic], pick: Callable) -> Statistic:
     def statistic(runs: Runs) -> Sample:
         samples = [one(runs) for one in statistics]
+        _scale_of(*samples)  # raises
         ran = [sample for sample in samples if len(sample.values)]
 
         intervals = [interval(sample) for sample in ran]
@@ -340,6 +347,14 @@ def retained(start: Statistic, end: Statistic, *, chance: float = 0.0) -> Statis
     return statistic
 
 
+def _scale_of(*samples: Sample) -> ScaleName:
+    """Returns the scale of samples that are combined; raises where they have several."""
+    first, *others = dict.fromkeys(sample.scale for sample in samples)
+    if others:
+        raise ValueError(f"statistics on the scales {first} and {others[0]} cannot be combined")
+    return first
+
+
 def _mean_variance(sample: Sample) -> float:
     """Returns the variance of a sample's mean, from its 95 % interval."""
     low, high = ends(sample)
@@ -350,6 +365,7 @@ def _combined(one: Sample, other: Sample, seeds: pd.Index) -> Sample:
     """Returns a sample over the common seeds with what two samples say of runs and examples."""
     counts = [sample.count for sample in (one, other) if sample.count is not None]
     return one._replace(
+        scale=_scale_of(one, other),
         shared=one.shared and other.shared,
         count=min(counts, default=None),
         lost=one.lost or other.lost,

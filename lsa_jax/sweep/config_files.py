@@ -142,10 +142,22 @@ def sweep_of(module: ModuleType, config: ml_collections.ConfigDict) -> list[dict
     """Returns the swept settings of every point: the file's own, or else its experiment's.
 
     Raises:
-        InputError: there is no such experiment.
+        InputError: there is no such experiment, or the file's function fails or gives no points.
     """
     own = getattr(module, "get_sweep", None)
-    return (own or load_settings(config.experiment).sweep)(config)
+    if own is None:
+        return load_settings(config.experiment).sweep(config)
+    try:
+        points = [dict(point) for point in own(config)]
+        assert all(isinstance(name, str) for point in points for name in point), "a name is no text"
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"--config: get_sweep() of {module.__file__} fails with {type(error).__name__}: "
+            f"{error}; accepted: a list of dictionaries, each of a point's fields by dotted name"
+        ) from None
+    return points
 
 
 def name(path: Path, variant: str) -> str:

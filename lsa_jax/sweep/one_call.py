@@ -60,7 +60,8 @@ def run_config(
 
     Args:
         config: an experiment's `settings.default_config()`, with fields set, or a configuration
-            of a file below `configs/`; it may be changed afterwards.
+            of a file below `configs/`, whose own `get_sweep` is not used; it may be changed
+            afterwards.
         workdir: the folder for all files, whose finished runs are not repeated; None makes a
             temporary one.
         data_dir: folder of data sets; None means LSA_DATA_DIR or the cache.

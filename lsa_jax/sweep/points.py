@@ -72,9 +72,20 @@ def make_points(
     points: dict[str, Point] = {}
     sweep = [{name: _builtin(value) for name, value in settings.items()} for settings in sweep]
     for name, settings in zip(_ids(sweep), sweep, strict=True):
+        if len({own.split(".")[-1] for own in settings}) < len(settings):
+            raise InputError(
+                f"the sweep has a point of {', '.join(settings)}; accepted: fields whose last "
+                "parts differ, as these name the columns of results.csv"
+            )
         resolved = config.copy_and_resolve_references()
-        with resolved.unlocked():
-            resolved.update_from_flattened_dict(settings)
+        try:
+            with resolved.unlocked():
+                resolved.update_from_flattened_dict(settings)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise InputError(
+                f"the sweep has the point {settings}: {' '.join(str(error).split())}; accepted: "
+                "values that launch.show lists for each field"
+            ) from None
         validate(resolved.lock())
         point = Point(name, dict(settings), resolved)
         if point.id in points:

@@ -47,7 +47,7 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, load_experiment
-from lsa_jax.sweep.fields import flatten
+from lsa_jax.sweep.fields import flatten, load_settings
 from lsa_jax.sweep.points import Point, recorded_points
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
@@ -153,8 +153,11 @@ def _result(
     point: Point, outcome: Outcome, seconds: float, columns: dict[str, Any]
 ) -> dict[str, Any]:
     settings = {name.split(".")[-1]: value for name, value in point.settings.items()}
-    status = {"status": outcome.status, "message": outcome.message}
+    status = {"status": outcome.status, "message": " ".join(outcome.message.split())}
     timings = {"seconds": seconds, **outcome.timings}
+    ours = {"id": point.id, **settings, "seconds": seconds, **status}
+    if taken := [name for name, v in outcome.metrics.items() if name in ours and v != ours[name]]:
+        raise ValueError(f"run {point.id}: the metric {taken[0]!r} has the name of another column")
     return {"id": point.id, **settings, **columns, **outcome.metrics, **timings, **status}
 
 
@@ -172,10 +175,15 @@ def _store(
     workdir: Path,
     watch: Watch,
 ) -> None:
-    for point, outcome in zip(group, outcomes, strict=True):
+    results = [
+        _result(point, outcome, seconds, experiment.columns(point.config))
+        for point, outcome in zip(group, outcomes, strict=True)
+    ]
+    for result, outcome in zip(results, outcomes, strict=True):  # before anything is written
+        files.check_run(result, outcome.history)
+    for point, outcome, result in zip(group, outcomes, results, strict=True):
         if outcome.outcomes is not None:  # before the result, which marks the run as done
             kept_outcomes.write(workdir, point.id, outcome.outcomes)
-        result = _result(point, outcome, seconds, experiment.columns(point.config))
         files.write_run(workdir, point.id, result, outcome.history)
     for point in group:  # after all of them: a log that fails leaves no result unwritten
         watch.stored(point.id)
@@ -204,7 +212,9 @@ def _run_group(
 
     start = time.monotonic()
     try:
-        outcomes = experiment.run(group, data, directory, progress)
+        outcomes = list(experiment.run(group, data, directory, progress))
+        if len(outcomes) != len(group):
+            raise ValueError(f"{len(outcomes)} outcomes of {len(group)} points; accepted: one each")
     except NumericalError as error:
         outcomes = [Outcome({}, [], "failed", str(error)) for _ in group]
     seconds = round((time.monotonic() - start) / len(group), 3)
@@ -385,18 +395,36 @@ def make_report(
     """Returns the experiment's report, with decided claims and the measures along training."""
     if (results["status"] == "failed").all():
         return Report(config.title, notes=["All runs failed: nothing is claimed."])
+    planned, names = _swept(config, points)
     # A sweep under way may lack all runs of a learner, and with them the settings of its own.
-    swept = dict.fromkeys(name.split(".")[-1] for point in points for name in point.settings)
-    known = results.assign(**{name: np.nan for name in swept if name not in results})
+    of_one = files.plain(planned[0]) if len(planned) == 1 else {}
+    values = {name.split(".")[-1]: of_one.get(name, np.nan) for name in names}
+    new = {n: [v] * len(results) for n, v in values.items() if n not in results}
+    known = results.assign(**new)
     experiment = load_experiment(config.experiment)
     kept = kept_outcomes.read(workdir, results["id"])
-    planned = [point.settings for point in points]
     runs = Runs.of(planned, known, kept, fresh=experiment.fresh(config))
     report = experiment.report(config, runs, workdir)
     claims = _of_tests(decide_all(report.claims, report.runs or runs), workdir)
     report = report._replace(title=report.title or config.title, claims=claims)
     varying = [name.split(".")[-1] for name in points[0].settings]
     return with_measures(report, workdir, results, varying)
+
+
+def _swept(
+    config: ml_collections.ConfigDict, points: list[Point]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns the points' swept settings, and the names of all, as reports look them up.
+
+    The one point of launch.run has none: it gets those that a sweep gives to a point of its kind.
+    """
+    swept = [point.settings for point in points]
+    if swept != [{}]:
+        return swept, [name for settings in swept for name in settings]
+    own, sweep = flatten(points[0].config), load_settings(config.experiment).sweep(config)
+    alike = (s for s in sweep if all(own[n] == v for n, v in s.items() if isinstance(v, str)))
+    of_kind = next(alike, sweep[0] if sweep else {})
+    return [{n: own[n] for n in of_kind}], [name for settings in sweep for name in settings]
 
 
 def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:

@@ -73,6 +73,27 @@ def test_a_file_that_gives_no_configuration_is_refused(sweep, tmp_path, body, va
 
 
 @pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ("config.nothing", ["get_sweep()", "AttributeError"]),
+        ("None", ["get_sweep()", "NoneType", "a list of dictionaries"]),
+        ("[{'seed': 0.5}]", ["'seed'", "0.5", "launch.show"]),
+        ("[{'learner.x': 0}]", ["learner.x", "launch.show"]),
+        # Both would be the column batch_size.
+        ("[{'network.batch_size': 1, 'ntk_finite.batch_size': 2}]", ["last parts differ"]),
+    ],
+)
+def test_a_file_whose_sweep_is_none_is_refused(sweep, tmp_path, returned, words):
+    (tmp_path / "mine.py").write_text(
+        "from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS\n"
+        "get_config = SETTINGS.default_config\n"
+        f"def get_sweep(config): return {returned}\n"
+    )
+    line = sweep(config=f"--config={tmp_path / 'mine.py'}")
+    assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize(
     ("script", "flags", "words"),
     [
         ("preflight", ["--efficiency=nan"], "--efficiency is nan"),

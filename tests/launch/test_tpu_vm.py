@@ -79,6 +79,7 @@ def test_run_starts_the_sweep_with_the_same_words_and_does_not_wait_for_it(tmp_p
         (["create", *VM, "--version=v2"], "--type is missing"),
         (["run", *VM, "--config=a.py"], "--workdir is missing"),
         (["run", *VM, "--workdir=x", "a.py"], "does not take 'a.py'"),
+        (["create", *VM, "--type=t", "--version=v", "--spot=no"], "does not take '--spot=no'"),
         (["delete", *VM], "gcloud is not on the PATH"),
     ],
 )

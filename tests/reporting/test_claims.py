@@ -27,9 +27,11 @@ from lsa_jax.reporting.statistics import (
     highest,
     holds,
     lowest,
+    mean_of,
     minus,
     over,
     retained,
+    slope,
     times,
     value,
 )
@@ -304,6 +306,56 @@ def test_fiellers_interval_is_that_of_simulation():
         covered += inside
     assert 0.93 <= covered / 1000 <= 0.98
     assert share_ends(24, 24)[0] == pytest.approx(0.858, abs=1e-3)
+
+
+def test_combined_statistics_keep_their_scale_and_lose_the_bounds_of_one():
+    """Geometric means stay so; a ratio has neither the bounds nor the exactness of its top."""
+    rows = [{"id": f"{s}", "seed": s, "a": 2.0 + s, "b": 0.1 + s / 99} for s in range(3)]
+    runs = Runs.of([{"seed": s} for s in range(3)], pd.DataFrame(rows))
+    ratio = over(value("a", bounds=(0.0, 1.0), exact=True), value("b"))
+    row = decide(Claim(item="ratio", statistic=ratio, above=0.0), runs)
+    assert row.low < row.ours < row.high
+    a, b = value("a", scale="log"), value("b", scale="log")
+    row = decide(Claim(item="geometric mean", statistic=mean_of([a, b]), above=0.0), runs)
+    table = runs.finished
+    assert row.ours == pytest.approx(scipy.stats.gmean([*table["a"], *table["b"]]), rel=1e-3)
+    for combined in (
+        over(a, b),
+        minus(a, value("b")),
+        mean_of([a, value("b")]),
+        lowest([a, ratio]),
+    ):
+        with pytest.raises(ValueError, match="scale"):
+            combined(runs)
+
+
+def test_a_slope_without_two_values_of_its_setting_says_so():
+    rows = [{"id": f"{s}", "seed": s, "width": 4, "loss": 0.1 + s} for s in range(2)]
+    runs = Runs.of([{"seed": s, "width": 4} for s in range(2)], pd.DataFrame(rows))
+    row = decide(Claim(item="slope", statistic=slope("loss", "width"), above=0.0), runs)
+    assert row.status == "not run" and row.note == "a slope needs two values of width"
+
+
+def test_seeds_that_differ_in_a_truth_value_alone_are_not_equal():
+    rows = [{"id": f"{s}", "seed": s, "found": s > 0} for s in range(3)]
+    runs = Runs.of([{"seed": s} for s in range(3)], pd.DataFrame(rows))
+    assert not value("found")(runs).equal
+
+
+def test_what_luck_alone_always_gives_is_undecided():
+    """As of two sizes, which are always neighbours."""
+    found = Sample(pd.Series(1.0, range(9)))
+    every = Claim(item="all", statistic=lambda runs: found, every=True, luck=1.0)
+    row = decide(every, Runs.of([], pd.DataFrame({"seed": range(9), "id": range(9)})))
+    assert row.status == "undecided" and "no number of runs" in row.note
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"above": 2.0, "below": 1.0}, {"every": True, "luck": 1.5}, {"above": float("nan")}]
+)
+def test_a_claim_that_nothing_could_show_is_refused(wrong):
+    with pytest.raises(ValueError, match="accepted"):
+        Claim(item="none", statistic=value("loss"), **wrong)
 
 
 def test_holms_correction_is_over_the_primary_claims():

@@ -223,6 +223,41 @@ def test_a_sweep_that_goes_on_with_other_data_says_so_in_one_line(sweep, begun, 
 
 
 @pytest.mark.parametrize(
+    ("outcomes", "words"),
+    [
+        ([], "0 outcomes of 1 points"),
+        ([Outcome({"id": 1}, [])], "the metric 'id' has the name of another column"),
+        ([Outcome({"k": 7}, [])], "the metric 'k'"),
+        ([Outcome({"test_classes": [0.5, 1]}, [])], "test_classes is .*; expected a number"),
+        ([Outcome({}, [], "bad")], "status is 'bad'"),
+        ([Outcome({}, [{"step": "one"}])], "its step no number"),
+    ],
+)
+def test_outcomes_that_could_not_be_read_again_are_refused_and_none_is_kept(
+    sweep, monkeypatch, outcomes, words
+):
+    call, workdir = sweep
+    experiment = run.load_experiment("")._replace(run=lambda *given: outcomes)
+    monkeypatch.setattr(run, "load_experiment", lambda name: experiment)
+    with pytest.raises(ValueError, match=words):
+        call("sweep", "mine")
+    assert not (workdir / "runs").exists()
+
+
+def test_numbers_of_jax_are_kept_and_a_message_is_one_line(sweep, monkeypatch):
+    call, workdir = sweep
+    numbers = {"loss": jax.numpy.float32(0.5), "k": jax.numpy.int32(0)}
+    one = Outcome(numbers, [numbers], "failed", "singular\nmatrix")
+    outcomes = {0: [one], 1: [one._replace(metrics={})]}
+    experiment = run.load_experiment("")._replace(run=lambda group, *_: outcomes[group[0].config.k])
+    monkeypatch.setattr(run, "load_experiment", lambda name: experiment)
+    call("sweep", "mine")
+    found = files.read_result(workdir, "a")
+    assert (found["loss"], found["k"], found["message"]) == (0.5, 0, "singular matrix")
+    assert files.read_metrics(workdir, "a") == [{"loss": 0.5, "k": 0}]
+
+
+@pytest.mark.parametrize(
     ("record", "category", "words"),
     [
         ({"versions": run.package_versions()}, None, ""),

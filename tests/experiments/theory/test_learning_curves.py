@@ -6,7 +6,7 @@ import pytest
 from small_sweeps import maker
 
 from lsa_jax import kernels
-from lsa_jax.experiments.theory.learning_curves import experiment
+from lsa_jax.experiments.theory.learning_curves import claims, experiment
 from lsa_jax.experiments.theory.learning_curves.settings import SETTINGS
 
 SMALL = {
@@ -124,6 +124,16 @@ def test_a_changed_pool_keeps_its_spectrum_or_its_eigenvectors(shared):
         assert part.gram.shape == (size, size)
         np.testing.assert_allclose(part.targets.mean(axis=0), 0, atol=1e-7)
     assert experiment.change_pool(pool, "none", 0) is pool
+
+
+def test_a_change_of_the_pool_that_no_number_of_examples_fits_has_no_claim():
+    config, _ = make(
+        sweep__num_train=(20,),
+        sweep__change=("quarter_pool", "half_pool"),
+        sweep__changed=("digits",),
+    )
+    changed = [one.item for one in claims.make_claims(config) if "all n" in one.item]
+    assert len(changed) == 1  # of 30 and 15 images, 20 are below 30 alone
 
 
 def test_networks_are_trained_on_their_draw_and_kernels_that_learn_on_others(shared, tmp_path):

@@ -43,7 +43,9 @@ def make_claims(config: Config) -> list[Claim]:
             claims += _predicted(task, learner, near)
         if task in axes.changed:
             claims += [
-                _changed(task, change, counts_of(config, task, change)) for change in axes.change
+                _changed(task, change, counts)
+                for change in axes.change
+                if (counts := counts_of(config, task, change))
             ]
         claims += [_ahead(task, *pair) for pair in _AHEAD if {*pair, "network"} <= {*learners}]
     return claims
