@@ -334,7 +334,7 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
 EXPERIMENT = Experiment(
     run=run,
     report=make_report,
-    report_version=2,
+    report_version=3,
     # Runs with other noise scales end at other times, so they would wait for each other.
     varying=lambda config: (
         () if config.learner == "population" else set(experiment.VARYING) - {"noise_scale"}
