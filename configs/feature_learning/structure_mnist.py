@@ -8,10 +8,10 @@ in the paper, and FC(25), which algorithm 1 chose in one of the first two seeds:
 eight sizes on MNIST say which one it chooses. The paper gives no optimiser, epochs or weight of the
 regulariser; those in lsa_jax/experiments/feature_learning/input_structure/settings.py are ours.
 
-All of MNIST and five seeds; ":small" is 20,000 images and four. ":chosen" has twelve seeds on those
-images, and teachers of 9, 15, 25, 50 and 100 units: the paper's, and the sizes that algorithm 1
-chose in four seeds (in one of them 50 or 100, by rounding alone), so that most seeds have their own
-teacher, too. All run on a CPU.
+All of MNIST and twelve seeds; ":small" is 20,000 images and four seeds. ":chosen" has twelve seeds
+on those images, and teachers of 9, 15, 25, 50 and 100 units: the paper's, and the sizes that
+algorithm 1 chose in four seeds (in one of them 50 or 100, by rounding alone), so that most seeds
+have their own teacher, too. All run on a CPU.
 """
 
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
@@ -45,6 +45,7 @@ get_config = configurations(
         "sweep.teacher_size": (9, 25),
         "sweep.size": (9, 50),
         "sweep.share": (0.0, 0.5),
+        "sweep.seed": tuple(range(12)),
     },
     small=_SMALL,
     quick=_QUICK,

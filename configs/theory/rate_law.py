@@ -8,7 +8,7 @@ w = alpha (theta - theta_0), for ReLU networks of 2, 3 and 4 layers on digits by
 descent on squared errors; the paper's networks see each example once. The best rate is that of the
 least training loss after a fixed number of steps, by the same fit as in
 `lazy_rich/learning_rates.py`. Below alpha = 1 the swept rates fall with it, at any depth. ":small"
-has narrower networks, fewer steps and output scales, and three seeds of five.
+has narrower networks, fewer steps and output scales, and three seeds of twelve.
 """
 
 from lsa_jax.experiments.theory.laws.settings import SETTINGS
@@ -26,7 +26,7 @@ get_config = configurations(
         "sweep.output_scale": tuple(2.0**p for p in (-10, -8, -6, -4, -3, -2, -1, 0, 2, 4, 6, 9)),
         "sweep.learning_rate": tuple(2.0 ** (half / 2) for half in range(-12, 17)),
         "sweep.with_scale": True,
-        "sweep.seed": (0, 1, 2, 3, 4),
+        "sweep.seed": tuple(range(12)),
     },
     small={
         "width": 32,
