@@ -23,7 +23,7 @@ Targets = Shaped[Array | np.ndarray, "n ..."]
 
 
 def softmax_cross_entropy(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
-    """Returns -sum_c targets_c log softmax(outputs)_c.
+    """Returns -sum_c targets_c log softmax(outputs)_c, where classes of target 0 add nothing.
 
     Args:
         outputs: [n, c], two or more.
@@ -34,7 +34,7 @@ def softmax_cross_entropy(outputs: Outputs, targets: Targets) -> Float[Array, " 
             outside give NaN.
     """
     outputs, targets = paired(outputs, targets, "probabilities")
-    return optax.softmax_cross_entropy(outputs, _rows(targets, outputs.shape[1]))
+    return optax.safe_softmax_cross_entropy(outputs, _rows(targets, outputs.shape[1]))
 
 
 def class_mean_cross_entropy(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:

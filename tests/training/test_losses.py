@@ -37,6 +37,16 @@ def test_losses_are_their_formulas(name):
     np.testing.assert_allclose(LOSSES[name](outputs, targets), expected, rtol=1e-5)
 
 
+def test_masked_classes_of_target_0_add_nothing_to_the_cross_entropy():
+    outputs = jnp.asarray(OUTPUTS).at[:, 2].set(-jnp.inf)
+    kept, targets = [0, 1, 3], ONE_HOT[[0, 1, 3, 0, 1, 3, 0]]
+    entropy = LOSSES["softmax_cross_entropy"]
+    few = entropy(outputs[:, kept], targets[:, kept])
+    np.testing.assert_allclose(entropy(outputs, targets), few, rtol=1e-6)
+    slope = jax.grad(lambda outputs: entropy(outputs, targets).sum())(outputs)
+    assert np.isfinite(slope).all() and not slope[:, 2].any()
+
+
 @pytest.mark.parametrize("name", ["logistic", "softmax_cross_entropy"])
 def test_losses_stay_finite_for_huge_margins(name):
     outputs = jnp.array([[1e4], [-1e4]]) if name == "logistic" else jnp.array([[1e4, -1e4]] * 2)
