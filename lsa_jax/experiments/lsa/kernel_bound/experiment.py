@@ -282,9 +282,15 @@ def _next_to_zero(k: int) -> Statistic:
         sure = (errors + reach < NEXT_TO_ZERO).astype(float)
         return sure.mask((errors - reach < NEXT_TO_ZERO) & (sure == 0))
 
-    found = computed(holds, "test_error", examples="num_test", learner="network", k=k)
-    # Errors of 0 in all seeds are equal by themselves.
-    return lambda runs: found(runs)._replace(equal=False)
+    own = {"learner": "network", "k": k}
+    found = computed(holds, "test_error", examples="num_test", **own)
+
+    def statistic(runs: Runs) -> Sample:
+        sample, errors = found(runs), runs.where(**own).finished["test_error"]
+        # Errors of 0 in all seeds are equal by themselves.
+        return sample._replace(equal=sample.equal and bool(errors.any()))
+
+    return statistic
 
 
 def _share(own: dict[str, object]) -> Statistic:
