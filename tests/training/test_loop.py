@@ -255,7 +255,7 @@ def test_outputs_that_are_infinite_at_the_start_are_no_matter_of_the_rate(key, d
         return jnp.stack([x @ params["w"], jnp.full(len(x), -jnp.inf)], axis=1)
 
     model = Model(lambda key, shape: {"w": jnp.ones(shape)}, apply, None)
-    rows = Dataset(data.inputs, np.zeros(len(data.inputs), int))
+    rows = Dataset(data.inputs, np.ones(len(data.inputs), int))
     with pytest.raises(NumericalError, match="at step 0; check the network's outputs"):
         train(key, model, rows, softmax_cross_entropy, SGD, epochs=1, batch_size=8)
 
