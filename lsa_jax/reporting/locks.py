@@ -26,7 +26,7 @@ def held(name: str, *paths: Path, timeout: float = 0) -> Iterator[None]:
     """Holds files as locks, in folders that are made if need be.
 
     Args:
-        name: begins the messages, such as "--workdir runs/fig6".
+        name: the beginning of messages, such as "--workdir runs/fig6".
         *paths: the files.
         timeout: seconds to wait for each; -1: forever.
 

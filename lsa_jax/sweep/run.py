@@ -416,7 +416,8 @@ def _swept(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns the points' swept settings, and the names of all, as reports look them up.
 
-    The one point of launch.run has none: it gets those that a sweep gives to a point of its kind.
+    The single point of launch.run sweeps nothing. It gets the settings that a sweep would give to a
+    point with the same learner.
     """
     swept = [point.settings for point in points]
     if swept != [{}]:

@@ -54,7 +54,10 @@ def table(fields: Fields, small: Fields | None = None) -> GetConfig:
 
 
 def unbalanced(percent: int, more: Fields | None = None) -> GetConfig:
-    """Returns `get_config` of half of table 4: so many percent of the labels are -1."""
+    """Returns `get_config` of half of table 4: so many percent of the labels are -1.
+
+    `more` has further fields of the full variant.
+    """
     return table(
         {
             "title": f"Parity labels, {percent} % negative (table 4)",

@@ -114,8 +114,8 @@ class Residual(Layer):
     """The sum of two paths through the network.
 
     The kernel of a sum is the sum of the kernels because the paths' outputs are uncorrelated over
-    initialisations, owing to weights that one of them cannot be passed without. A sum of more paths
-    is a residual whose `shortcut` has another.
+    initialisations: on every way through one of the paths there are weights. For a sum of more
+    paths put a second residual into the `shortcut` of the first.
 
     Attributes:
         branch: layers of one path.
