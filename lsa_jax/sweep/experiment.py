@@ -96,11 +96,6 @@ def with_test(outcomes: Iterable[Outcome], test: Any) -> list[Outcome]:
     ]
 
 
-def no_data(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: the `load` of an experiment that draws its examples on the way."""
-    del points, data_dir
-
-
 class Experiment(NamedTuple):
     """An experiment, for the sweep that runs it.
 
@@ -110,8 +105,9 @@ class Experiment(NamedTuple):
             run; `progress(fraction)` reports the share of the group that is done.
         report: `(config, runs, workdir) -> Report`, from the runs that finished, with claims for
             the sweep to decide by them.
-        load: `(points, data_dir) -> data`. Reads the points' data; raises `InputError` where they
-            are missing or damaged, before anything is written.
+        load: `(points, data_dir) -> data`. Reads the points' data, unless examples are drawn on
+            the way; raises `InputError` where they are missing or damaged, before anything is
+            written.
         varying: fields in which points of a group may differ, which run together as replicas; or
             `(config) -> fields` where this depends on the point. Without any, points run alone. All
             of a sweep is grouped, also where some points are done: a resumed sweep compiles the
@@ -129,7 +125,7 @@ class Experiment(NamedTuple):
 
     run: Callable[[list[Point], Any, Path, Progress], list[Outcome]]
     report: Callable[[Config, Runs, Path], Report]
-    load: Callable[[list[Point], Path | None], Any] = no_data
+    load: Callable[[list[Point], Path | None], Any] = lambda points, data_dir: None
     varying: Collection[str] | Callable[[Config], Collection[str]] = ()
     columns: Callable[[Config], dict[str, Any]] = lambda config: {}
     arrange: Callable[[list[Point]], list[Point]] = lambda group: group

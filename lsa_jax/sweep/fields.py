@@ -96,25 +96,6 @@ def _unknown_field(name: str, fields: Mapping[str, Field]) -> InputError:
     return InputError(f"there is no config field config.{name}; {accepted}")
 
 
-def check(
-    config: Mapping[str, Any] | ml_collections.ConfigDict, fields: Mapping[str, Field]
-) -> None:
-    """Raises unless the configuration has exactly these fields, each with an accepted value.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    flat = flatten(config)
-    for name, value in flat.items():
-        if name not in fields:
-            raise _unknown_field(name, fields)
-        if not fields[name].kind.accepts(value):
-            raise InputError(f"config.{name} is {value!r}; accepted: {fields[name].kind.accepted}")
-    missing = [name for name in fields if name not in flat]
-    if missing:
-        raise InputError(f"the configuration lacks config.{missing[0]}: {fields[missing[0]].doc}")
-
-
 class Rule(NamedTuple):
     """A condition on several fields of a configuration.
 
@@ -129,12 +110,6 @@ class Rule(NamedTuple):
     field: str
     holds: Callable[[ml_collections.ConfigDict], Any]
     accepted: str
-
-    def check(self, config: ml_collections.ConfigDict) -> None:
-        """Raises `InputError` unless the rule holds."""
-        if not self.holds(config):
-            field, accepted = self.field.format(c=config), self.accepted.format(c=config)
-            raise InputError(f"config.{field} is {flatten(config)[field]!r}; accepted: {accepted}")
 
 
 class Settings(NamedTuple):
@@ -167,14 +142,25 @@ class Settings(NamedTuple):
         return config.lock()
 
     def validate(self, config: ml_collections.ConfigDict) -> None:
-        """Raises unless every field is accepted and all rules hold.
+        """Checks that a configuration has exactly these fields, and that all rules hold.
 
         Raises:
             InputError: one line that names the field, the value and what is accepted.
         """
-        check(config, self.fields)
+        flat = flatten(config)
+        for name, value in flat.items():
+            if name not in self.fields:
+                raise _unknown_field(name, self.fields)
+            if not self.fields[name].kind.accepts(value):
+                accepted = self.fields[name].kind.accepted
+                raise InputError(f"config.{name} is {value!r}; accepted: {accepted}")
+        for name, field in self.fields.items():
+            if name not in flat:
+                raise InputError(f"the configuration lacks config.{name}: {field.doc}")
         for rule in self.rules:
-            rule.check(config)
+            if not rule.holds(config):
+                name, accepted = (words.format(c=config) for words in (rule.field, rule.accepted))
+                raise InputError(f"config.{name} is {flat[name]!r}; accepted: {accepted}")
 
 
 def product(axes: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:

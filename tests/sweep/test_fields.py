@@ -8,7 +8,7 @@ from lsa_jax.checks import boolean, integer, number, one_of, optional, require, 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.sweep import points
-from lsa_jax.sweep.fields import Field, Rule, Settings, check, parse, product, product_of
+from lsa_jax.sweep.fields import Field, Rule, Settings, parse, product, product_of
 from lsa_jax.sweep.variants import set_fields
 
 FIELDS = {
@@ -24,13 +24,13 @@ FIELDS = {
 }
 
 
-def default_config(fields):
-    return Settings(fields, product_of()).default_config()
+def settings_of(fields):
+    return Settings(fields, product_of())
 
 
 def test_defaults_are_accepted_and_nested():
-    config = default_config(FIELDS)
-    check(config, FIELDS)
+    config = settings_of(FIELDS).default_config()
+    settings_of(FIELDS).validate(config)
     assert config.inner.sizes == (1, 2) and config.inner.limit is None
 
 
@@ -54,7 +54,7 @@ def test_defaults_are_accepted_and_nested():
 def test_a_wrong_value_is_named_with_its_field_and_what_is_accepted(name, value, accepted):
     fields = {name: FIELDS[name]._replace(default=value)}
     with pytest.raises(InputError, match=f"config.{name} is .*accepted: .*{accepted}"):
-        check(default_config(fields), fields)
+        settings_of(fields).validate(settings_of(fields).default_config())
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_an_unknown_field_names_the_nearest_one():
 
 
 def test_a_missing_field_is_named():
-    config = default_config({"count": FIELDS["count"]})
+    config = settings_of({"count": FIELDS["count"]}).default_config()
     with pytest.raises(InputError, match="lacks config.rate: a rate"):
-        check(config, FIELDS)
+        settings_of(FIELDS).validate(config)
 
 
 def test_points_hold_their_own_settings_and_leave_the_configuration_alone():
@@ -148,7 +148,7 @@ def test_ids_of_points_differ_where_settings_do(values, ids):
 
 def test_a_field_that_a_file_sets_to_another_type_is_named():
     with pytest.raises(InputError, match="a config field has another type: .*'count'"):
-        set_fields(default_config(FIELDS), {"count": "many"})
+        set_fields(settings_of(FIELDS).default_config(), {"count": "many"})
 
 
 def test_a_rule_over_several_fields_names_its_field_and_the_values_of_others():
