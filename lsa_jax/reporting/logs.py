@@ -111,33 +111,24 @@ def write_wandb(workdir: Path, run_id: str, project: str) -> None:
     files.write_json(record, {"project": project, "id": run.id})
 
 
-def _log_in(project: str) -> None:
-    """Logs in to Weights & Biases before training.
-
-    Raises:
-        InputError: it refuses, for example without an account's key.
-    """
-    import wandb  # optional
-
-    try:
-        wandb.login()
-    except wandb.Error as error:
-        raise InputError(
-            f"--wandb={project}: {str(error).rstrip('.')}; accepted: after `wandb login`, or with "
-            "WANDB_MODE=offline in the environment"
-        ) from None
-
-
 def make_log(
     workdir: Path, *, tensorboard: bool, wandb_project: str | None
 ) -> Callable[[str], None]:
     """Returns a function that copies the run of an id to the requested logs.
 
     Raises:
-        InputError: Weights & Biases is requested and refuses the login.
+        InputError: Weights & Biases refuses the login, for example without an account's key.
     """
     if wandb_project:
-        _log_in(wandb_project)
+        import wandb  # optional
+
+        try:
+            wandb.login()
+        except wandb.Error as error:
+            raise InputError(
+                f"--wandb={wandb_project}: {str(error).rstrip('.')}; accepted: after `wandb "
+                "login`, or with WANDB_MODE=offline in the environment"
+            ) from None
 
     def log(run_id: str) -> None:
         if tensorboard:
