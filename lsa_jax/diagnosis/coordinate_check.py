@@ -24,18 +24,40 @@ from lsa_jax.diagnosis.runs import loss_of
 from lsa_jax.errors import InputError
 from lsa_jax.models.any_library import as_model
 from lsa_jax.models.model import ExampleShape, Model
-from lsa_jax.reporting.coordinates import FLAT, columns, draw_changes, name_of
-from lsa_jax.reporting.curves import PALETTE, tidy
+from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, ends
 from lsa_jax.reporting.statistics import slope
 from lsa_jax.training import coordinates
 
+# Slopes of log change against log width up to this size count as flat. Ours.
+FLAT = 0.15
 # Spreads of loss curves over widths, over their fall, up to this one count as a collapse. Ours.
 SPREAD = 0.25
 
 _OPTIMIZERS = ("sgd", "adam")
 _CURVES = "spread of loss curves"
+_CHANGE = "change/"
+
+
+def columns(table: pd.DataFrame) -> list[str]:
+    """Returns the columns of changes, "change/NAME", the outputs' last."""
+    found = [name for name in table if name.startswith(_CHANGE)]
+    return sorted(found, key=lambda name: name == f"{_CHANGE}outputs")
+
+
+def name_of(column: str) -> str:
+    """Returns the activations' name of a column."""
+    return column.removeprefix(_CHANGE)
+
+
+def draw_changes(axis: Any, table: pd.DataFrame, against: str) -> None:
+    """Draws the changes of all activations against the width's column, both axes logarithmic."""
+    for column, color in zip(columns(table), PALETTE, strict=False):
+        style = {"color": color, "label": name_of(column), "marker": "o", "markersize": 3}
+        draw_mean(axis, table[column], table[against], **style)
+    mark_logarithmic(axis, table[against])
+    axis.set(yscale="log")
 
 
 class CoordinateCheck(NamedTuple):
@@ -84,9 +106,7 @@ class CoordinateCheck(NamedTuple):
 
     def figure(self) -> Any:
         """Returns a figure: changes against the width, and loss curves, the mean over seeds."""
-        import matplotlib.pyplot as plt
-
-        figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+        figure, (axes,) = subplots(1, 2, 4.5, 3.5)
         draw_changes(axes[0], self.rows, "width")
         axes[0].set(xlabel="width", ylabel="change of activations (r.m.s.)")
         axes[0].legend(frameon=False, fontsize=7)
@@ -94,7 +114,6 @@ class CoordinateCheck(NamedTuple):
             axes[1].plot(curves.mean(0), color=color, label=f"width {width}")
         axes[1].set(xlabel="step", ylabel="loss over the first")
         axes[1].legend(frameon=False, fontsize=7)
-        tidy(axes[1])
         return figure
 
 

@@ -24,25 +24,21 @@ def shades(count: int, last: float = 0.9) -> list[str]:
     return [*map(to_hex, colormaps["viridis"](np.linspace(0, last, count)))]
 
 
-def tidy(*axes: Any) -> None:
-    """Gives axes of matplotlib a light grid and no frame above and to the right."""
-    for axis in axes:
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
-
-
 def subplots(
     rows: int, columns: int, width: float, height: float, **options: Any
 ) -> tuple[Any, Any]:
-    """Returns a figure of tidy panels, each of this size in inches, and its axes [rows, columns].
+    """Returns a figure of panels, each of this size in inches, and its axes [rows, columns].
 
-    Options are those of `pyplot.subplots`.
+    Panels have a light grid and no frame above and to the right; options are those of
+    `pyplot.subplots`.
     """
     import matplotlib.pyplot as plt  # seconds of import, which figures alone need
 
     size = {"figsize": (width * columns, height * rows), "layout": "constrained"}
     figure, axes = plt.subplots(rows, columns, squeeze=False, **size, **options)
-    tidy(*axes.flat)
+    for axis in axes.flat:
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 

@@ -19,11 +19,11 @@ from jaxtyping import Array
 
 from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.diagnosis.coordinate_check import FLAT, columns, draw_changes, name_of
 from lsa_jax.experiments.lazy_rich import digits
 from lsa_jax.experiments.lazy_rich.digits import TRAIN, ImageTask, load
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import Claim, enough, shown
-from lsa_jax.reporting.coordinates import FLAT, columns, draw_changes, name_of
 from lsa_jax.reporting.curves import subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
