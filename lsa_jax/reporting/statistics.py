@@ -151,14 +151,8 @@ def score(**settings: object) -> Statistic:
         own = runs.where(**settings)
         if "test_r2" not in own.finished or own.finished["test_r2"].isna().all():
             return accuracy(**settings)(runs)
-        sample = Sample(
-            100 * own.by_seed("test_r2"),
-            shared=not own.fresh,
-            unit=100.0,
-            lost=own.lost("test_r2"),
-            equal=own.equal_seeds(),
-            bounds=(-np.inf, 100.0),
-        )
+        percent = times(value("test_r2", bounds=(-np.inf, 1.0), **settings), 100.0)(runs)
+        sample = percent._replace(shared=not own.fresh)
         return with_outcomes(sample, own, lambda errors: 1 - errors.astype(float) ** 2)
 
     return statistic
