@@ -159,17 +159,12 @@ def _correlation(column: str, own: dict[str, str]) -> Statistic:
     """
 
     def statistic(runs: Runs) -> Sample:
-        rows = runs.where(**own)
-        values = rows.by_seed(column)
-        counts = rows.by_seed("operators")[values.index]
+        found = value(column, **own)(runs)
+        counts = runs.where(**own).by_seed("operators")[found.values.index]
         most = 1 - 6 / (counts**3 - counts)
-        return Sample(
-            SCALES["fisher"][0](values.clip(-most, most)),
-            error=float(np.sqrt(1.06 / max(counts.min() - 3, 0.1))) if len(counts) else 0.0,
-            scale="fisher",
-            lost=rows.lost(column),
-            equal=rows.equal_seeds(),
-        )
+        values = SCALES["fisher"][0](found.values.clip(-most, most))
+        error = float(np.sqrt(1.06 / max(counts.min() - 3, 0.1))) if len(counts) else 0.0
+        return found._replace(values=values, error=error, scale="fisher")
 
     return statistic
 
@@ -325,14 +320,14 @@ def _stacking_report(config: Config, runs: Runs, workdir: Path) -> Report:
 def strategy_table(config: Config, costs: pd.DataFrame) -> pd.DataFrame:
     """Returns losses and regrets of each strategy: tables 5.1 and 5.2, and C.1 in percent."""
     names = strategies(config)
-    prefix = families.DOWNSTREAM
-    tasks = [name.removeprefix(prefix) for name in costs if name.startswith(prefix)]
-    percent = {f"{task} %": 100 * costs[f"{families.DOWNSTREAM}{task}"] for task in tasks}
+    tasks = costs.filter(like=families.DOWNSTREAM)
+    percent = 100 * tasks.rename(columns=lambda name: name.removeprefix(families.DOWNSTREAM) + " %")
     columns = _REGRETS | {name: name for name in percent}
     table = table_of_means(costs.assign(**percent), [*SETTING, "strategy"], columns)
-    for task in set(tasks) & {*DOWNSTREAM_ACCURACY}:
-        printed = dict(zip(names, DOWNSTREAM_ACCURACY[task], strict=True))
-        table[f"{task} %, thesis"] = table["strategy"].map(printed)
+    for task, printed in DOWNSTREAM_ACCURACY.items():
+        if f"{task} %" in percent:
+            of = dict(zip(names, printed, strict=True))
+            table[f"{task} %, thesis"] = table["strategy"].map(of)
     return table.replace({"strategy": names})
 
 
