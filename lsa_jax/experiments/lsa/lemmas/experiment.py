@@ -19,13 +19,13 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure
-from lsa_jax.experiments.lsa.signal_scaling.experiment import LEAST_POINTS, PowerLaw, fit_power_law
+from lsa_jax.experiments.lsa.signal_scaling.experiment import LEAST_POINTS, fit_power_law
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, enough, in_all
 from lsa_jax.reporting.curves import shades, subplots
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import TAIL, Sample, Statistic
+from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import computed
 from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progress
 
@@ -100,8 +100,10 @@ _UPPER = ", upper half of the k"
 _PROOF = "lemma 1, H = 2 C2: "
 
 
-def make_claims() -> list[Claim]:
+def make_claims(config: Config) -> list[Claim]:
     """Returns the lemmas' statements."""
+    sizes = sorted(config.sweep.k)
+    upper = {"k": tuple(sizes[len(sizes) // 2 :])}
     # Item, the paper's statement, statistic, ends of the range.
     # fmt: off
     table = [
@@ -110,19 +112,19 @@ def make_claims() -> list[Claim]:
         ("lemma 1: largest over least -grad.w*, all k", "Theta(1)",
          _spread("lemma1_least", "lemma1_most"), 0.0, SAME_ORDER),
         (f"{_PROOF}least -grad.w* while w.w* is small{_UPPER}", "above 0",
-         _least("lemma1_proof_least", upper=True), 0.0, np.inf),
+         _least("lemma1_proof_least", **upper), 0.0, np.inf),
         (f"{_PROOF}largest over least -grad.w*{_UPPER}", "Theta(1)",
-         _spread("lemma1_proof_least", "lemma1_proof_most", upper=True), 0.0, SAME_ORDER),
+         _spread("lemma1_proof_least", "lemma1_proof_most", **upper), 0.0, SAME_ORDER),
         ("lemma 2: least grad.w_perp / |w_perp|^2", "0 or more",
          _least("lemma2_least"), -EXACT, np.inf),
         ("lemma 2: exponent in k of the largest grad.w_perp / (|w_perp|^2 log(k)^3)",
          "O(1): at most 0", _exponent("lemma2_ratio"), -np.inf, EXACT),
         (f"lemma 3: least grad_b while w.w* and the error are large{_UPPER}", "above 0",
-         _least("lemma3_least", upper=True), 0.0, np.inf),
+         _least("lemma3_least", **upper), 0.0, np.inf),
         (f"lemma 3: exponent in k of that least grad_b{_UPPER}", "Omega(1): at least 0",
-         _exponent("lemma3_least", upper=True), -EXACT, np.inf),
+         _exponent("lemma3_least", **upper), -EXACT, np.inf),
         (f"exponent in k of log(k)^4 w.w* where b starts to fall{_UPPER}", "O(1): at most 0",
-         _exponent("onset_ratio", upper=True), -np.inf, EXACT),
+         _exponent("onset_ratio", **upper), -np.inf, EXACT),
         ("largest k b / (w.w*)", "at most Theta(1)",
          _exact(lambda rows: rows["bias_ratio"].max(), "bias_ratio"), -EXACT, SAME_ORDER + EXACT),
     ]
@@ -141,46 +143,36 @@ def make_claims() -> list[Claim]:
     ]
 
 
-def _upper_half(rows: pd.DataFrame) -> pd.DataFrame:
-    sizes = np.sort(rows["k"].unique())
-    return rows[rows["k"].isin(sizes[len(sizes) // 2 :])]
+def _exact(number: Callable[[pd.DataFrame], float], column: str, **settings: object) -> Statistic:
+    return computed(lambda rows: [number(rows)], column, exact=True, **settings)
 
 
-def _exact(
-    number: Callable[[pd.DataFrame], float], column: str, *, upper: bool = False
-) -> Statistic:
-    """Returns the statistic of an exact number over all k, or over the upper half of them."""
-    return computed(lambda rows: [number(_upper_half(rows) if upper else rows)], column, exact=True)
+def _least(column: str, **settings: object) -> Statistic:
+    return _exact(lambda rows: rows[column].min(), column, **settings)
 
 
-def _least(column: str, *, upper: bool = False) -> Statistic:
-    return _exact(lambda rows: rows[column].min(), column, upper=upper)
-
-
-def _spread(least: str, most: str, *, upper: bool = False) -> Statistic:
+def _spread(least: str, most: str, **settings: object) -> Statistic:
     """Returns the statistic of the largest number over the least."""
 
     def ratio(rows: pd.DataFrame) -> float:
         low = rows[least].min()
         return rows[most].max() / low if low else np.inf
 
-    return _exact(ratio, least, upper=upper)
+    return _exact(ratio, least, **settings)
 
 
-def _exponent(column: str, *, upper: bool = False) -> Statistic:
+def _exponent(column: str, **settings: object) -> Statistic:
     """Returns the statistic of an exponent in k, with the interval of the line's slope."""
 
-    def fit(runs: Runs, tail: float = TAIL) -> PowerLaw | None:
-        rows = _upper_half(runs.finished) if upper else runs.finished
-        return fit_power_law(rows["k"], rows[column], tail)
-
     def statistic(runs: Runs) -> Sample:
-        found = fit(runs)
+        own = runs.where(**settings)
+        fit = functools.partial(fit_power_law, own.finished["k"], own.finished[column])
+        found = fit()
         return Sample(
             pd.Series([] if found is None else [found.exponent], dtype=float),
-            ends=lambda tail: (fit(runs, tail).low, fit(runs, tail).high),
-            units=len(runs.finished),
-            lost=runs.lost(column),
+            ends=lambda tail: (fit(tail).low, fit(tail).high),
+            units=len(own.finished),
+            lost=own.lost(column),
         )
 
     return statistic
@@ -231,7 +223,7 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     table = files.read_histories(workdir, runs.finished, ["k"])
     return Report(
         tables=[("The gradient along its flow", runs.finished.filter(regex=_SHOWN))],
-        claims=make_claims(),
+        claims=make_claims(config),
         figures={"lemmas": functools.partial(_draw, table)},
         extra_tables={"trajectories": table},
         notes=[_NOTE],
