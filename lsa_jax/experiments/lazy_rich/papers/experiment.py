@@ -195,14 +195,14 @@ def make_claims(config: Config) -> list[Claim]:
 def _gap(task: str) -> Claim:
     """Returns the claim that the network exceeds its best fixed kernel."""
     item = f"points, network minus its best fixed kernel: {TASKS[task]}"
-    gap = minus(score_of(task, "network"), _best_fixed(task))
+    gap = minus(score(task=task, learner="network"), _best_fixed(task))
     return Claim(item, gap, above=0.0, conditions=(_learns(task, "network"),), digits=2)
 
 
 def _midway(task: str) -> list[Claim]:
     """Returns the claims on which side of midway kernels that learn are."""
     there = shown(_gap(task), "there is a gap between network and fixed kernels")
-    halves = [times(one, 0.5) for one in (score_of(task, "network"), _best_fixed(task))]
+    halves = [times(one, 0.5) for one in (score(task=task, learner="network"), _best_fixed(task))]
     claims = []
     for learner in ("ntk_trained", "rfm"):
         stated = {"paper": "above midway: above 0", "above": 0.0, "conditions": (there,)}
@@ -211,27 +211,24 @@ def _midway(task: str) -> list[Claim]:
             known = (there, _learns(task, learner))
             stated = {"paper": "below midway: below 0", "below": 0.0, "conditions": known}
         item = f"points of the {LEARNERS[learner]} above midway between fixed and network: "
-        beyond = minus(minus(score_of(task, learner), halves[0]), halves[1])
+        beyond = minus(minus(score(task=task, learner=learner), halves[0]), halves[1])
         claims.append(Claim(item + TASKS[task], beyond, digits=2, **stated))
     return claims
 
 
-def score_of(task: str, learner: str) -> Statistic:
-    """Returns the statistic of a learner's scores in percent."""
-    return score(task=task, learner=learner)
-
-
 def best_fixed(runs: Runs, task: str) -> str | None:
     """Returns the kernel that does not learn with the best mean score; None if none ran."""
-    means = {name: score_of(task, name)(runs).values.mean() for name in FIXED}
+    means = {name: score(task=task, learner=name)(runs).values.mean() for name in FIXED}
     ran = {name: mean for name, mean in means.items() if np.isfinite(mean)}
     return max(ran, key=ran.get) if ran else None
 
 
 def _best_fixed(task: str) -> Statistic:
     def statistic(runs: Runs) -> Sample:
-        lost = next(filter(None, (score_of(task, name)(runs).lost for name in FIXED)), "")
-        return score_of(task, best_fixed(runs, task) or FIXED[0])(runs)._replace(lost=lost)
+        lost = next(filter(None, (score(task=task, learner=name)(runs).lost for name in FIXED)), "")
+        return score(task=task, learner=best_fixed(runs, task) or FIXED[0])(runs)._replace(
+            lost=lost
+        )
 
     return statistic
 
@@ -240,7 +237,7 @@ def _learns(task: str, learner: str) -> Condition:
     """Returns the condition that a learner is above chance, or explains some variance."""
     name = f"the {LEARNERS[learner]}"
     if task == "hierarchical":  # numbers, not classes
-        some = Claim("", score_of(task, learner), above=0.0)
+        some = Claim("", score(task=task, learner=learner), above=0.0)
         return shown(some, f"{name} explains some variance")
     return above_chance(name, task=task, learner=learner)
 
