@@ -153,7 +153,9 @@ def measure(variant: Variant, given: float, data_dir: Path | None, place: Path) 
         raise InputError(f"{variant.config} fails: {printed.strip().rpartition(chr(10))[2]}")
     now, cores = resource.getrusage(resource.RUSAGE_CHILDREN), machine.count_cores()
     busy = (now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime) / spent
-    seconds = spent if status == 0 else _whole(printed)
+    seconds = spent if status == 0 else None
+    if seconds is None and (progress := _LEFT.findall(printed)):
+        seconds = sum(map(machine.seconds, progress[-1]))
     if seconds is not None and cores == 1:
         seconds *= min(1.0, busy)
     numbers = round(spent, 1), None if seconds is None else round(seconds, 1)
@@ -162,12 +164,6 @@ def measure(variant: Variant, given: float, data_dir: Path | None, place: Path) 
     kept = {config: every[config]._asdict() for config in sorted(every)}
     files.write_json(place / _COSTS, kept)
     return found
-
-
-def _whole(printed: str) -> float | None:
-    """Returns the seconds that a sweep takes by its last line of progress, if it has one."""
-    lines = _LEFT.findall(printed)
-    return sum(map(machine.seconds, lines[-1])) if lines else None
 
 
 def needed_data(
