@@ -74,34 +74,20 @@ def read(workdir: Path, run_ids: list[str], now: float) -> SweepState:
     return SweepState(len(run_ids), results, going, silent, left, now)
 
 
-def _summary(state: SweepState) -> str:
-    """Returns in one line how many runs are done and failed, and how long the others take."""
+def text(state: SweepState) -> str:
+    """Returns the state as text for a terminal: a bar, the groups that are not done, failures."""
+    filled = round(len(state.results) / state.total * _BAR)
     parts = [f"{len(state.results)} of {state.total} runs are done"]
-    if state.failed:
-        parts.append(f"{len(state.failed)} of them failed")
-    if state.left is not None:
-        parts.append(f"about {duration(state.left)} left")
-    return ", ".join(parts)
-
-
-def _running(state: SweepState) -> list[str]:
-    """Returns a line on each group that is not done."""
-    lines = []
+    parts += [f"{len(state.failed)} of them failed"] if state.failed else []
+    parts += [] if state.left is None else [f"about {duration(state.left)} left"]
+    lines = [f"[{'#' * filled}{'-' * (_BAR - filled)}] {', '.join(parts)}"]
     for beat in [*state.beats, *state.silent]:
         others = f" and {len(beat.runs) - 1} more" if len(beat.runs) > 1 else ""
         heard = f"reported {duration(max(state.now - beat.updated, 0))} ago"
         if beat in state.silent:
             heard += ", so it may have been stopped; the same command of the sweep goes on with it"
-        lines.append(f"{beat.runs[0]}{others}: {100 * beat.fraction:.0f} %, {heard}")
-    if not lines and not state.done:
-        lines.append("no group reports that it runs")
-    return lines
-
-
-def text(state: SweepState) -> str:
-    """Returns the state as text for a terminal."""
-    filled = round(len(state.results) / state.total * _BAR)
-    lines = [f"[{'#' * filled}{'-' * (_BAR - filled)}] {_summary(state)}"]
-    lines += [f"running  {line}" for line in _running(state)]
+        lines.append(f"running  {beat.runs[0]}{others}: {100 * beat.fraction:.0f} %, {heard}")
+    if len(lines) == 1 and not state.done:
+        lines.append("running  no group reports that it runs")
     lines += [f"failed   {result['id']}: {result.get('message', '')}" for result in state.failed]
     return "\n".join(lines)

@@ -59,11 +59,7 @@ def fingerprint(folder: Path) -> dict[str, Any]:
 
 
 def _fingerprint_now(config: str) -> dict[str, Any]:
-    """Returns today's fingerprint of a configuration, as it follows `--config=`.
-
-    Raises:
-        InputError: the file cannot be loaded.
-    """
+    """Returns today's fingerprint of a configuration, as it follows `--config=`."""
     path, variant = papers.split_config(config)
     module = config_files.load(path)
     found = config_files.config_of(module, variant)
