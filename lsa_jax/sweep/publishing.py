@@ -148,11 +148,7 @@ def read_kept(path: Path) -> dict[str, Any]:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Unpacks results into a folder, as the sweep left it before its first report.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """Unpacks results into a folder, as the sweep left it before its first report."""
     found = read_kept(path)
     files.write_json(folder / "config.json", found["record"])
     for run in found["runs"]:
