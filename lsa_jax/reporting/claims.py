@@ -29,7 +29,6 @@ from lsa_jax.reporting.samples import (
     SCALES,
     TAIL,
     Sample,
-    Statistic,
     Variance,
     binomial_error,
     ends,
@@ -99,12 +98,14 @@ def _conditioned(row: Row, claim: Claim, sample: Sample, runs: Runs) -> Row:
     unmet = [] if refuted else [sample.lost, "all seeds are equal" if sample.equal else ""]
     if sample.count is not None and sample.count < FEWEST_EXAMPLES:
         unmet.append(f"{sample.count} test examples, {FEWEST_EXAMPLES} needed")
-    for condition in claim.conditions:
+    alternative = ", or one run refutes the claim" * claim.refutable
+    for condition in () if refuted and claim.refutable else claim.conditions:
         if found := condition.unmet(runs):
-            unmet.append(f"{condition.words}: {found}")
+            unmet.append(f"{condition.words}{alternative}: {found}")
     if unmet := "; ".join(filter(None, unmet)):
         return row._replace(status="condition not met", condition=f"not met: {unmet}", p=None)
-    return row._replace(condition="; ".join(one.words for one in claim.conditions))
+    words = [f"{condition.words}{alternative}" for condition in claim.conditions]
+    return row._replace(condition="; ".join(words))
 
 
 def _shown(sample: Sample, count: int) -> Status:
@@ -222,15 +223,6 @@ def shown(claim: Claim | Sequence[Claim], words: str) -> Condition:
         return "" if any(one.startswith("shown") for one in found) else ", ".join(found) or "no run"
 
     return Condition(words, unmet)
-
-
-def unless_refuted(statistic: Statistic, condition: Condition) -> Condition:
-    """Returns a condition of a claim about every run, which one exception refutes without it."""
-
-    def unmet(runs: Runs) -> str:
-        return "" if (statistic(runs).values == 0).any() else condition.unmet(runs)
-
-    return Condition(f"{condition.words}, or one run refutes the claim", unmet)
 
 
 def fitted(words: str, **settings: object) -> Condition:

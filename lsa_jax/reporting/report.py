@@ -55,6 +55,7 @@ class Claim:
             holds, 0 where it does not, and NaN where that is undecided.
         luck: of `every`: the probability that a run holds without anything being learned.
         conditions: under which the claim is decided.
+        refutable: of `every`: whether one exception refutes it, whatever the conditions.
         primary: whether it is one of the work's main claims.
         ours: words in place of our number, computed from the runs.
         digits: decimal places of our number, more where its interval is narrower; None means 2 of
@@ -73,6 +74,7 @@ class Claim:
     every: bool = False
     luck: float = 0.0
     conditions: tuple[Condition, ...] = ()
+    refutable: bool = False
     primary: bool = False
     ours: Callable[[Runs], str] | None = None
     digits: int | None = None

@@ -384,8 +384,7 @@ def test_an_exception_refutes_without_a_condition_that_is_for_showing():
     for exceptions, status in ((0, "condition not met"), (1, "not shown")):
         holds = [0.0] * exceptions + [1.0] * (3 - exceptions)
         rows = pd.DataFrame({"seed": range(3), "holds": holds, "loss": [1.0, 2.0, 3.0]})
-        needed = (claims.unless_refuted(statistic, never),)
-        claim = Claim(item="", statistic=statistic, every=True, conditions=needed)
+        claim = Claim("", statistic, every=True, conditions=(never,), refutable=True)
         assert decide(claim, Runs.of([], rows)).status == status
 
 
