@@ -15,7 +15,7 @@ import time
 from absl import flags
 
 from launch import _cli
-from lsa_jax.reporting import watch
+from lsa_jax.reporting import progress
 from lsa_jax.sweep.points import recorded_points
 
 _cli.declare("workdir")
@@ -32,8 +32,8 @@ def main() -> None:
     config, points = recorded_points(workdir)
     clear = _CLEAR if sys.stdout.isatty() and not _ONCE.value else ""
     while True:
-        state = watch.read(workdir, [point.id for point in points], time.time())
-        print(f"{clear}{config.get('title') or workdir.name}\n{watch.text(state)}", flush=True)
+        state = progress.read_state(workdir, [point.id for point in points], time.time())
+        print(f"{clear}{config.get('title') or workdir.name}\n{state}", flush=True)
         if state.done or _ONCE.value:
             return
         if not clear:
