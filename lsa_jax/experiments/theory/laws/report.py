@@ -29,16 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich.learning_rates.experiment import (
-    BEST_RATES,
-    at_an_end,
-    best_rates,
-    curve,
-    draw_losses,
-    of_best_rates,
-    of_curves,
-    wide_table,
-)
+from lsa_jax.experiments.lazy_rich.learning_rates import experiment as rates
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import Claim, enough, in_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, draw_series, legend_below, subplots
@@ -90,15 +81,17 @@ def _rate_claims(config: Config) -> list[Claim]:
                 return np.polyfit(np.log2(own), best, 1)[0] if finite else np.nan
 
             at = {"depth": depth, "output_scale": tuple(own)}
-            curves = functools.partial(of_curves, by="output_scale", label="alpha {:.3g}", **at)
+            curves = functools.partial(
+                rates.of_curves, by="output_scale", label="alpha {:.3g}", **at
+            )
             conditions = (
                 enough("output_scale", 3, "three output scales", **at),
-                curves("the best rates lie within the swept ones", at_an_end),
+                curves("the best rates lie within the swept ones", rates.at_an_end),
                 curves("the networks learn", _learns_nothing),
             )
             item = f"slope of log best rate against log alpha, {words}, alpha {own[0]:.3g} to "
             item += f"{own[-1]:.3g}, {depth} layers"
-            slopes = of_best_rates(fitted, "output_scale", own, depth=depth)
+            slopes = rates.of_best_rates(fitted, "output_scale", own, depth=depth)
             stated = {"conditions": conditions, "digits": 2}
             claims.append(_agrees(item, slopes, law, SLOPE_MARGIN, 0.1, **stated))
     return claims
@@ -197,11 +190,11 @@ def _draw_rates(width: int, table: pd.DataFrame) -> Any:
     for axis, depth in zip(axes, depths, strict=False):
         losses = {}
         for scale in scales:
-            means = curve(table, depth=depth, output_scale=scale).mean(skipna=False)
+            means = rates.curve(table, depth=depth, output_scale=scale).mean(skipna=False)
             losses[f"alpha {scale:.3g}"] = np.exp(means.set_axis(2.0**means.index))
-        draw_losses(axis, losses, xlabel="rate on w", title=f"{depth} layers")
+        rates.draw_losses(axis, losses, xlabel="rate on w", title=f"{depth} layers")
     axes[0].set_ylabel("training loss at the end")
-    best = best_rates(table, ("output_scale", "depth"))
+    best = rates.best_rates(table, ("output_scale", "depth"))
     for depth, color in zip(depths, PALETTE, strict=False):
         own = best[best["depth"] == depth].sort_values("output_scale")
         style = {"color": color, "marker": "o", "linestyle": "", "label": f"{depth} layers"}
@@ -296,7 +289,7 @@ class _Law(NamedTuple):
 
 
 _LAWS = {
-    "rate": _Law(_rate_claims, BEST_RATES, {}, _draw_rates),
+    "rate": _Law(_rate_claims, rates.BEST_RATES, {}, _draw_rates),
     "grokking": _Law(
         _grokking_claims,
         f"Steps at which losses fall below {LEVEL:g} of a guess's",
@@ -342,7 +335,7 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
         return Report(notes=["All runs left the finite numbers."])
     if config.law == "rate":
         by = ("output_scale", "depth")
-        shown = wide_table(best_rates(table, by), *by, "{} layers")
+        shown = rates.wide_table(rates.best_rates(table, by), *by, "{} layers")
         draw = functools.partial(law.draw, config.width, table)
     else:
         swept = {name: heading for name, heading in _SWEPT.items() if name in table}
