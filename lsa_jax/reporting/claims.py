@@ -22,22 +22,10 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from lsa_jax.reporting import samples
 from lsa_jax.reporting.report import Claim, Condition, Row, Status
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import (
-    DOMAINS,
-    SCALES,
-    TAIL,
-    Sample,
-    Variance,
-    binomial_error,
-    ends,
-    half_length,
-    interval,
-    needed,
-    share_ends,
-    variance,
-)
+from lsa_jax.reporting.samples import TAIL, Sample
 from lsa_jax.reporting.statistics import accuracy
 
 # Fewer test examples decide nothing: their mean is not taken to be normal.
@@ -117,7 +105,7 @@ def _every(row: Row, claim: Claim, sample: Sample) -> tuple[Row, Limits]:
     """Decides a claim about all runs by the exact interval of the share that holds."""
     values = sample.values.dropna()
     count, holding = len(values), int((values == 1).sum())
-    limits = None if sample.exact or not count else share_ends(holding, count)
+    limits = None if sample.exact or not count else samples.share_ends(holding, count)
     status = _shown(sample, count)
     note = "" if limits is None else f"holds in at least {100 * limits[0]:.0f} % of runs like these"
     if holding < count:
@@ -137,13 +125,13 @@ def _every(row: Row, claim: Claim, sample: Sample) -> tuple[Row, Limits]:
 
 def _in_range(row: Row, claim: Claim, sample: Sample, runs: Runs) -> tuple[Row, Limits]:
     """Decides a claim about a mean by its interval."""
-    values, (to_scale, back) = sample.values, SCALES[sample.scale]
+    values, (to_scale, back) = sample.values, samples.SCALES[sample.scale]
     with np.errstate(divide="ignore"):
         above, below = (
-            float(to_scale(np.clip(end, *DOMAINS[sample.scale]))) for end in claim.range
+            float(to_scale(np.clip(end, *samples.DOMAINS[sample.scale]))) for end in claim.range
         )
     sample = sample._replace(extra=claim.paper_error)
-    low, high = ends(sample, claim.tail)
+    low, high = samples.ends(sample, claim.tail)
     mean, status = float(values.mean()), _shown(sample, len(values))
     note, p = "", _p_value(sample, above, below)
     if claim.range == (-math.inf, math.inf):
@@ -155,10 +143,11 @@ def _in_range(row: Row, claim: Claim, sample: Sample, runs: Runs) -> tuple[Row, 
     elif claim.within is not None and high - low >= below - above:
         status, p = "measured", None
         note = f"an interval of ± {(high - low) / 2:.2g} cannot show agreement within "
-        note += f"{claim.within:g}: it would take {needed(sample, claim.within, claim.tail)}"
+        note += f"{claim.within:g}: it would take "
+        note += samples.needed(sample, claim.within, claim.tail)
     elif not (low > above and high < below):
         distance = min(abs(mean - above), abs(mean - below))
-        status, note = "undecided", "it would take " + needed(sample, distance, claim.tail)
+        status, note = "undecided", "it would take " + samples.needed(sample, distance, claim.tail)
     spread = float(back(values).std()) if len(values) > 1 else None
     limits = None
     if not (sample.exact or np.isnan(low)):
@@ -177,8 +166,8 @@ def _cannot_show(claim: Claim, sample: Sample, runs: Runs) -> str:
     if claim.within is None or sample.exact or sample.ends is not None:
         return ""
     planned = max(len(sample.values), runs.planned.get("seed", sample.values).nunique())
-    expected = Variance(claim.seed_sd**2, variance(sample).of_examples)
-    half = half_length(expected, planned, claim.tail)
+    expected = samples.Variance(claim.seed_sd**2, samples.variance(sample).of_examples)
+    half = samples.half_length(expected, planned, claim.tail)
     if half < claim.within:
         return ""
     reach = "no interval" if np.isnan(half) else f"an interval of ± {half:.2g}"
@@ -191,7 +180,7 @@ def _p_value(sample: Sample, above: float, below: float) -> float | None:
         return None
     if not above < float(sample.values.mean()) < below:
         return None
-    found = interval(sample)
+    found = samples.interval(sample)
 
     def margin(tail: float) -> float:
         low, high = found(tail)
@@ -280,7 +269,7 @@ def above_chance(
             return ""
         constant = runs.where(**settings).chance(classes, chance)
         mean = float(found.values.mean())
-        error = binomial_error(mean, found.count) if found.count else 0.0
+        error = samples.binomial_error(mean, found.count) if found.count else 0.0
         if mean - scipy.stats.norm.isf(TAIL) * error > constant:
             return ""
         return f"an accuracy of {mean:.3f}, where a constant answer has {constant:.3f}"
