@@ -40,26 +40,6 @@ _CURVES = "spread of loss curves"
 _CHANGE = "change/"
 
 
-def columns(table: pd.DataFrame) -> list[str]:
-    """Returns the columns of changes, "change/NAME", the outputs' last."""
-    found = [name for name in table if name.startswith(_CHANGE)]
-    return sorted(found, key=lambda name: name == f"{_CHANGE}outputs")
-
-
-def name_of(column: str) -> str:
-    """Returns the activations' name of a column."""
-    return column.removeprefix(_CHANGE)
-
-
-def draw_changes(axis: Any, table: pd.DataFrame, against: str) -> None:
-    """Draws the changes of all activations against the width's column, both axes logarithmic."""
-    for column, color in zip(columns(table), PALETTE, strict=False):
-        style = {"color": color, "label": name_of(column), "marker": "o", "markersize": 3}
-        draw_mean(axis, table[column], table[against], **style)
-    mark_logarithmic(axis, table[against])
-    axis.set(yscale="log")
-
-
 class CoordinateCheck(NamedTuple):
     """Changes of activations against the width, and loss curves over widths.
 
@@ -297,3 +277,23 @@ def _check_finite(width: int, changes: dict[str, np.ndarray], losses: np.ndarray
             f"rate: the loss or a change of activations at width {width} is not finite; accepted: "
             "a smaller rate"
         )
+
+
+def columns(table: pd.DataFrame) -> list[str]:
+    """Returns the columns of changes, "change/NAME", the outputs' last."""
+    found = [name for name in table if name.startswith(_CHANGE)]
+    return sorted(found, key=lambda name: name == f"{_CHANGE}outputs")
+
+
+def name_of(column: str) -> str:
+    """Returns the activations' name of a column."""
+    return column.removeprefix(_CHANGE)
+
+
+def draw_changes(axis: Any, table: pd.DataFrame, against: str) -> None:
+    """Draws the changes of all activations against the width's column, both axes logarithmic."""
+    for column, color in zip(columns(table), PALETTE, strict=False):
+        style = {"color": color, "label": name_of(column), "marker": "o", "markersize": 3}
+        draw_mean(axis, table[column], table[against], **style)
+    mark_logarithmic(axis, table[against])
+    axis.set(yscale="log")
