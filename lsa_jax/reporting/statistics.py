@@ -12,18 +12,9 @@ import pandas as pd
 import scipy
 from jaxtyping import Float
 
+from lsa_jax.reporting import samples
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import (
-    SCALES,
-    TAIL,
-    Sample,
-    ScaleName,
-    Statistic,
-    binomial_error,
-    ends,
-    fieller,
-    interval,
-)
+from lsa_jax.reporting.samples import TAIL, Sample, ScaleName, Statistic
 
 # Stands for a denominator of 0, so that ratios are large and their intervals, too.
 _LEAST = 1e-9
@@ -42,7 +33,7 @@ def value(
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
         return Sample(
-            SCALES[scale][0](own.by_seed(column)),
+            samples.SCALES[scale][0](own.by_seed(column)),
             scale=scale,
             exact=exact,
             lost=own.lost(column),
@@ -128,7 +119,7 @@ def accuracy(
         sample = Sample(
             values,
             shared=not own.fresh,
-            error=unit * binomial_error(values.mean() / unit, count) if known else 0.0,
+            error=unit * samples.binomial_error(values.mean() / unit, count) if known else 0.0,
             unit=unit,
             count=count,
             lost=own.lost(column),
@@ -220,13 +211,13 @@ def mean_of(statistics: Sequence[Statistic]) -> Statistic:
     """Returns the mean of statistics without test examples, by seed."""
 
     def statistic(runs: Runs) -> Sample:
-        samples = [one(runs) for one in statistics]
-        values = pd.concat([sample.values for sample in samples], axis=1).dropna().mean(axis=1)
+        found = [one(runs) for one in statistics]
+        values = pd.concat([sample.values for sample in found], axis=1).dropna().mean(axis=1)
         return Sample(
             values,
-            scale=_scale_of(*samples),
-            lost=next(filter(None, (sample.lost for sample in samples)), ""),
-            equal=all(sample.equal for sample in samples),
+            scale=_scale_of(*found),
+            lost=next(filter(None, (sample.lost for sample in found)), ""),
+            equal=all(sample.equal for sample in found),
         )
 
     return statistic
@@ -263,18 +254,17 @@ def lowest(statistics: Sequence[Statistic]) -> Statistic:
 
 def _extreme(statistics: Sequence[Statistic], pick: Callable) -> Statistic:
     def statistic(runs: Runs) -> Sample:
-        samples = [one(runs) for one in statistics]
-        _scale_of(*samples)  # raises
-        ran = [sample for sample in samples if len(sample.values)]
-
-        intervals = [interval(sample) for sample in ran]
+        found = [one(runs) for one in statistics]
+        _scale_of(*found)  # raises
+        ran = [sample for sample in found if len(sample.values)]
+        intervals = [samples.interval(sample) for sample in ran]
 
         def both(tail: float) -> tuple[float, float]:
-            lows, highs = zip(*(found(tail) for found in intervals), strict=True)
+            lows, highs = zip(*(one(tail) for one in intervals), strict=True)
             return float(pick(lows)), float(pick(highs))
 
-        own = pick(ran, key=lambda sample: sample.values.mean(), default=samples[0])
-        lost = next(filter(None, (sample.lost for sample in samples)), "")
+        own = pick(ran, key=lambda sample: sample.values.mean(), default=found[0])
+        lost = next(filter(None, (sample.lost for sample in found)), "")
         return own._replace(lost=lost, ends=both if len(ran) > 1 else own.ends)
 
     return statistic
@@ -325,7 +315,7 @@ def retained(start: Statistic, end: Statistic, *, chance: float = 0.0) -> Statis
         variances = [_mean_variance(sample) for sample in (after, before)] if len(seeds) else []
 
         def by_fieller(tail: float) -> tuple[float, float]:
-            low, high = fieller(float(a1.mean()), level, *variances, tail)
+            low, high = samples.fieller(float(a1.mean()), level, *variances, tail)
             return 100 * low, 100 * high
 
         near = len(seeds) > 0 and level < 3 * variances[1] ** 0.5
@@ -341,9 +331,9 @@ def retained(start: Statistic, end: Statistic, *, chance: float = 0.0) -> Statis
     return statistic
 
 
-def _scale_of(*samples: Sample) -> ScaleName:
+def _scale_of(*combined: Sample) -> ScaleName:
     """Returns the scale of samples that are combined; raises where they have several."""
-    first, *others = dict.fromkeys(sample.scale for sample in samples)
+    first, *others = dict.fromkeys(sample.scale for sample in combined)
     if others:
         raise ValueError(f"statistics on the scales {first} and {others[0]} cannot be combined")
     return first
@@ -351,7 +341,7 @@ def _scale_of(*samples: Sample) -> ScaleName:
 
 def _mean_variance(sample: Sample) -> float:
     """Returns the variance of a sample's mean, from its 95 % interval."""
-    low, high = ends(sample)
+    low, high = samples.ends(sample)
     return ((high - low) / (2 * scipy.stats.norm.isf(TAIL))) ** 2
 
 
@@ -415,7 +405,7 @@ def with_outcomes(
 
 def _mover(one: Sample, other: Sample) -> Callable[[float], tuple[float, float]]:
     """Returns the interval of a difference from both intervals, by Zou and Donner (2008)."""
-    first, second = interval(one), interval(other)
+    first, second = samples.interval(one), samples.interval(other)
     m1, m2 = one.values.mean(), other.values.mean()
 
     def both(tail: float) -> tuple[float, float]:
