@@ -48,11 +48,7 @@ def _of(config: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> dict[
 
 
 def fingerprint(folder: Path) -> dict[str, Any]:
-    """Returns the fingerprint of a finished sweep, with a hash of its results.
-
-    Raises:
-        InputError: its experiment is gone.
-    """
+    """Returns the fingerprint of a finished sweep, with a hash of its results."""
     record = files.read_record(folder)
     results = _sha256((folder / "results.csv").read_bytes())
     return _of(record["config"], record["sweep"]) | {"results": results}
@@ -78,11 +74,7 @@ def _other_setting(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | N
 
 
 def changes(config: str, published: Mapping[str, Any]) -> list[str]:
-    """Returns the names of changes of a configuration since its `fingerprint` was published.
-
-    Raises:
-        InputError: its file cannot be loaded.
-    """
+    """Returns the names of changes of a configuration since its `fingerprint` was published."""
     if not papers.split_config(config)[0].is_file():
         return ["the configuration is gone"]
     found, words = _fingerprint_now(config), []
@@ -114,9 +106,6 @@ def pack(folder: Path) -> bytes | None:
 
     The same runs give the same bytes. None where the report draws arrays of its groups, which are
     as large as the figures.
-
-    Raises:
-        InputError: a file of the folder is damaged.
     """
     if any(folder.glob("groups/*/*.npy")):
         return None

@@ -372,9 +372,6 @@ def run_groups(
 
     The caller holds the groups, see `locks.holding`. All points are needed, as the data and the
     groups, numbered from 0, are functions of them.
-
-    Raises:
-        InputError: the data are missing or damaged.
     """
     experiment = load_experiment(config.experiment)
     groups = experiment.groups(points)
@@ -455,9 +452,5 @@ def report_sweep(
 
 
 def remake(workdir: Path) -> Report:
-    """Writes a folder's report again, from its record alone, prints nothing, and returns it.
-
-    Raises:
-        InputError: its record cannot be read by this code, or none of its points is done.
-    """
+    """Writes a folder's report again, from its record alone, prints nothing, and returns it."""
     return report_sweep(*recorded_points(workdir), workdir, show=lambda text: None)[1]
