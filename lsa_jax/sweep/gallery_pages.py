@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +118,7 @@ def _size(variant: Variant, item: Item) -> dict[str, Any]:
         "counts": counts_in_words(item.sweep.claims),
         "cost": _cost(item),
         "machine": _machine(item),
-        "figures": list(zip(item.pictures, item.captions or repeat(""), strict=False)),
+        "figures": list(zip(item.pictures, item.captions, strict=True)),
     }
 
 
