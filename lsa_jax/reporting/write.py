@@ -23,12 +23,6 @@ _LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
 # Between two parts of a name, but not within a number such as -0.27, or within "m=100".
 _SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
 
-_TONES = {
-    **dict.fromkeys(("shown", "ok"), "good"),
-    **dict.fromkeys(("not shown", "failed"), "bad"),
-    **dict.fromkeys(("shown of one seed", "measured", "undecided", "condition not met"), "note"),
-}
-
 # Of a primary claim, by whether it holds after Holm's correction.
 _PRIMARY = {True: "yes, also corrected", False: "yes, not corrected", None: "yes"}
 
@@ -162,17 +156,18 @@ def _claim_line(claim: Mapping[str, Any]) -> str:
 # --- the page ------------------------------------------------------------------------------------
 
 _MAIN_CLAIMS = 6  # of a page without primary ones; reports give their main ones first
-# The mark of a claim's status on a page, and the status in words.
+# By a claim's status on a page: its mark if the claim was tested, the status in words, its class.
 _MARKS = {
-    "shown": ("✓", "holds"),
-    "shown of one seed": ("✓", "holds for one seed"),
-    "not shown": ("✗", "does not hold"),
-    "undecided": ("?", "open"),
-    "condition not met": ("–", "cannot be judged"),
-    "measured": ("", "measured"),
-    "not run": ("", "not run"),
+    "shown": ("✓", "holds", "good"),
+    "shown of one seed": ("✓", "holds for one seed", "note"),
+    "not shown": ("✗", "does not hold", "bad"),
+    "undecided": ("?", "open", "note"),
+    "condition not met": ("–", "cannot be judged", "note"),
+    "measured": ("", "measured", "note"),
+    "not run": ("", "not run", ""),
 }
-_TESTED = ("shown", "not shown", "undecided", "shown of one seed", "condition not met")
+_TESTED = tuple(status for status, (mark, _, _) in _MARKS.items() if mark)
+_TONES = {status: tone for status, (_, _, tone) in _MARKS.items()} | {"ok": "good", "failed": "bad"}
 # The same for a count of one and of more.
 _COUNTED = {
     "not shown": ("does not", "do not"),
@@ -222,7 +217,7 @@ def environment() -> jinja2.Environment:
     made.filters |= {"broken": _broken, "plain": _plain}
     made.globals |= {
         "tone": tone,
-        "words": {status: words for status, (_, words) in _MARKS.items()},
+        "words": {status: words for status, (_, words, _) in _MARKS.items()},
         "width": courses.WIDTH,
         "height": courses.HEIGHT,
     }
@@ -281,9 +276,9 @@ def main_claims(claims: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def in_words(claim: Mapping[str, Any]) -> dict[str, str]:
     """Returns a claim's mark, its status in words, and its cells as text, for a list."""
-    mark, words = _MARKS[claim["status"]]
+    mark, words, tone = _MARKS[claim["status"]]
     cells = claim_cells(claim)
-    return {"mark": mark, "words": words, "tone": tone(claim["status"])} | {
+    return {"mark": mark, "words": words, "tone": tone} | {
         name: cells[name].text for name in ("claim", "paper", "ours", "interval", "condition")
     }
 
