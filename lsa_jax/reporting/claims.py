@@ -44,8 +44,7 @@ def decide(claim: Claim, runs: Runs) -> Row:
     row = Row(claim.item, claim.statement, "", None, "not run", primary=claim.primary)
     if not len(sample.values) or sample.values.isna().all() and not claim.every:
         return row._replace(note=sample.lost or ("no number" if len(sample.values) else ""))
-    decided = _every(row, claim, sample) if claim.every else _in_range(row, claim, sample, runs)
-    row, limits = decided
+    row, limits = _every(row, claim, sample) if claim.every else _in_range(row, claim, sample, runs)
     if limits is not None:
         low, high = (float(f"{end:.4g}") for end in limits)
         row = row._replace(low=low, high=high)
@@ -185,10 +184,8 @@ def _p_value(sample: Sample, above: float, below: float) -> float | None:
     def margin(tail: float) -> float:
         low, high = found(tail)
         # An end of the interval may be as infinite as one of the range, which does not count.
-        reach = ([low - above] if above > -np.inf else []) + (
-            [below - high] if below < np.inf else []
-        )
-        least = float(np.min(reach))
+        gaps = np.array([low - above, below - high])
+        least = float(gaps[np.isfinite([above, below])].min())
         return least if np.isfinite(least) else -1.0  # nothing bounds the error at so small a tail
 
     most, least = 0.5 - 1e-12, 1e-12
