@@ -144,9 +144,8 @@ def read(path: Path) -> dict[str, Any]:
         if isinstance(record, list):  # of claims
             remedy = "accepted: another folder, as this one is a single sweep's"
         sweeps = [Sweep(**sweep) for sweep in record["sweeps"]]
-        return {name: record[name] for name in ("paper", "scale", "title", "command")} | {
-            "sweeps": sweeps
-        }
+        named = {name: record[name] for name in ("paper", "scale", "title", "command")}
+        return named | {"sweeps": sweeps}
     except OSError as error:
         raise InputError(
             f"{path} cannot be read: {error.strerror}; accepted: a folder that launch.reproduce "
@@ -360,11 +359,9 @@ def run_all(sweeps: list[Sweep], request: Request, command: str) -> list[Sweep]:
             continue
         folder = request.workdir / sweep.name
         begun = (folder / "config.json").exists() and not sweep.wall_seconds  # not by this command
-        stopped = begun or sweep.status == STARTED
+        stopped = begun or sweep.status == STARTED or sweep.partly_timed
         print(f"\n[{place + 1} of {len(sweeps)}] {sweep.command}", flush=True)
-        sweep = sweep._replace(
-            status=STARTED, reason="", partly_timed=sweep.partly_timed or stopped
-        )
+        sweep = sweep._replace(status=STARTED, reason="", partly_timed=stopped)
         store(place, sweep)
         _wait_for_others(folder)
         store(place, _run(sweep, request, host))

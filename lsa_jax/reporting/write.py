@@ -242,14 +242,13 @@ def claim_cells(claim: Mapping[str, Any]) -> dict[str, Cell]:
     if claim["spread"] is not None:
         ours = ours._replace(text=f"{ours.text} ± {claim['spread']:.2g}")
     low, high = (value_cell(claim.get(name)).text for name in ("low", "high"))
+    interval = "" if "" in (low, high) or low == high else f"{low} to {high}"
     return {
         "status": Cell(claim["status"], "status"),
         "claim": Cell(claim["item"], "long"),
         "paper": Cell("") if paper.text == "-" else paper,
         "ours": ours,
-        "interval": Cell(
-            "" if "" in (low, high) or low == high else f"{low} to {high}", "interval"
-        ),
+        "interval": Cell(interval, "interval"),
         "condition": Cell(claim.get("condition", ""), "long"),
         "primary": Cell(_PRIMARY[claim.get("holm")] if claim.get("primary") else ""),
         "note": Cell(claim.get("note", ""), "long"),

@@ -53,9 +53,8 @@ def with_last_measures(outcome: Outcome, cost: tuple[int, float | None] | None) 
     found = {EXAMPLES: examples}
     for row in outcome.history:
         found |= {name: value for name, value in row.items() if is_measure(name)}
-    return outcome._replace(
-        metrics=outcome.metrics | found, timings={**outcome.timings, SHARE: share}
-    )
+    timings = {**outcome.timings, SHARE: share}
+    return outcome._replace(metrics=outcome.metrics | found, timings=timings)
 
 
 def with_course(

@@ -157,9 +157,8 @@ def _claims_of(rule: str, layers: Sequence[str]) -> list[Claim]:
         claims.append(Claim(item, slope_of(layer, "mup"), **flat))
     if rule == "sgd":
         features = mean_of([slope_of(layer, "ntk") for layer in layers[:-1]])
-        claims.append(
-            Claim(f"{_ITEM}, NTK, sgd, mean of features", features, below=-STEEP, **known)
-        )
+        item = f"{_ITEM}, NTK, sgd, mean of features"
+        claims.append(Claim(item, features, below=-STEEP, **known))
     return claims
 
 

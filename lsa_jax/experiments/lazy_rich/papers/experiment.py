@@ -226,9 +226,8 @@ def best_fixed(runs: Runs, task: str) -> str | None:
 def _best_fixed(task: str) -> Statistic:
     def statistic(runs: Runs) -> Sample:
         lost = next(filter(None, (score(task=task, learner=name)(runs).lost for name in FIXED)), "")
-        return score(task=task, learner=best_fixed(runs, task) or FIXED[0])(runs)._replace(
-            lost=lost
-        )
+        best = best_fixed(runs, task) or FIXED[0]
+        return score(task=task, learner=best)(runs)._replace(lost=lost)
 
     return statistic
 
