@@ -27,15 +27,9 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax import processes, user_files
+from lsa_jax import errors, processes, user_files
 from lsa_jax.arrays import digest
-from lsa_jax.errors import (
-    InputError,
-    MixedDataWarning,
-    MixedDevicesWarning,
-    MixedVersionsWarning,
-    NumericalError,
-)
+from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.reporting import files, locks, machine
 from lsa_jax.reporting import outcomes as kept_outcomes
 from lsa_jax.reporting.claims import decide_all
@@ -72,13 +66,13 @@ def _changes(record: dict[str, Any], digests: set[int]) -> list[tuple[str, type[
     recorded = record.get("versions", {})
     if others := [name for name in recorded if recorded[name] != found.get(name)]:
         words = ", ".join(f"{name} {recorded[name]} -> {found.get(name)}" for name in others)
-        changes.append((f"with other versions ({words})", MixedVersionsWarning))
+        changes.append((f"with other versions ({words})", errors.MixedVersionsWarning))
     before, now = (machine.kinds(names) for names in (record.get("devices", []), device_names()))
     if before and set(before) != set(now):  # tasks on other machines have none
         words = " -> ".join(", ".join(sorted(kinds)) for kinds in (before, now))
-        changes.append((f"on other devices ({words})", MixedDevicesWarning))
+        changes.append((f"on other devices ({words})", errors.MixedDevicesWarning))
     if record.get("data") is not None and digests != {record["data"]}:  # earlier ones have none
-        changes.append(("with other data than are found now", MixedDataWarning))
+        changes.append(("with other data than are found now", errors.MixedDataWarning))
     return changes
 
 

@@ -9,14 +9,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from lsa_jax.experiments.feature_learning import pictures
 from lsa_jax.experiments.feature_learning.learning.learners import FEW_EXAMPLES
 from lsa_jax.experiments.feature_learning.learning.settings import described, first_steps, planned
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.experiments.feature_learning.pictures import (
-    draw_pictures,
-    read_courses,
-    table_of_pictures,
-)
 from lsa_jax.reporting.claims import Claim, Condition, above_chance, fitted, shown
 from lsa_jax.reporting.curves import draw_series, subplots
 from lsa_jax.reporting.report import Report
@@ -292,11 +288,11 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     settings = runs.finished[[*settings_of(config, "network")]].itertuples(index=False, name=None)
     rows = runs.finished.assign(row=[names.get(own, "") for own in settings])
     columns = ("row", "id", "learner", "structured")
-    curves, pictures = read_courses(workdir, rows[rows["row"] != ""], columns)
+    curves, drawn = pictures.read_courses(workdir, rows[rows["row"] != ""], columns)
     figures, extra = {"curves": functools.partial(_draw_curves, curves)}, {"curves": curves}
-    for own in pictures.values():  # of the first seed's network alone
-        figures["weights"] = functools.partial(draw_pictures, own, _TITLES)
-        extra["weights"] = table_of_pictures(own)
+    for own in drawn.values():  # of the first seed's network alone
+        figures["weights"] = functools.partial(pictures.draw_pictures, own, _TITLES)
+        extra["weights"] = pictures.table_of_pictures(own)
     counted = rows.assign(num_test=config.data.num_test)
     return Report(
         tables=_tables(config, rows),
