@@ -155,7 +155,7 @@ def measure(variant: Variant, given: float, data_dir: Path | None, place: Path) 
     busy = (now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime) / spent
     seconds = spent if status == 0 else None
     if seconds is None and (progress := _LEFT.findall(printed)):
-        seconds = sum(map(machine.seconds, progress[-1]))
+        seconds = sum(map(machine.seconds, progress[-1]))  # spent and left, as last printed
     if seconds is not None and cores == 1:
         seconds *= min(1.0, busy)
     numbers = round(spent, 1), None if seconds is None else round(seconds, 1)

@@ -145,5 +145,5 @@ class Experiment(NamedTuple):
 
 
 def load_experiment(name: str) -> Experiment:
-    """Returns the experiment of this name; refuses unknown names as `import_part` does."""
+    """Returns the experiment of this name."""
     return import_part(name, "experiment").EXPERIMENT

@@ -243,5 +243,5 @@ def import_part(name: str, module: str) -> ModuleType:
 
 
 def load_settings(name: str) -> Settings:
-    """Returns the settings of the experiment of this name as `import_part`, without jax."""
+    """Returns the settings of the experiment of this name, without importing jax."""
     return import_part(name, "settings").SETTINGS
