@@ -24,10 +24,8 @@ from lsa_jax.reporting import files, locks, machine, papers
 from lsa_jax.reporting.machine import duration
 from lsa_jax.reporting.write import claims_table, counts_in_words, markdown_table
 
-NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
-    *("not run", "started, not finished", "failed"),
-    *("done, some runs failed", "done"),
-)
+NOT_RUN, STARTED, FAILED = "not run", "started, not finished", "failed"
+RUNS_FAILED, DONE = "done, some runs failed", "done"
 FINISHED = (DONE, RUNS_FAILED)
 WITH_FAILURES = (FAILED, RUNS_FAILED)
 _POLL = 0.2  # seconds between readings of a sweep's output

@@ -130,10 +130,8 @@ def _step_claims(config: Config) -> list[Claim]:
         item = f"correlation of V with P, {name}"
         claims.append(Claim(item, correlation, conditions=known, **stated))
     # That V does not suffice means something only where V has picked up all of P.
-    item, paper = (
-        "share of tokens that any V can get right at W = 0",
-        "below 1: attention is needed",
-    )
+    item = "share of tokens that any V can get right at W = 0"
+    paper = "below 1: attention is needed"
     most = "uniform_attention_limit", lambda x: x < 1, "{high:.3f} at most"
     return [*claims, _every(item, paper, *most, shown(claims[0], "V shows P"), **sampled)]
 
