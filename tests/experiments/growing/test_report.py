@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.growing.report import family_claims, noise_claims
+from lsa_jax.experiments.growing.claims import family_claims, noise_claims
 from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.transformers.experiment import make_claims, share_of_bound
+from lsa_jax.experiments.transformers.claims import make_claims, share_of_bound
 from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
