@@ -54,6 +54,9 @@ def write_tensorboard(workdir: Path, run_id: str) -> None:
     """Writes one run's metrics as event files into `tensorboard/<run id>/`, unless they are there.
 
     Its results are scalars `result/NAME` at the last step.
+
+    Raises:
+        StorageError: they cannot be written.
     """
     from tensorboardX.record_writer import RecordWriter  # optional
 

@@ -58,7 +58,11 @@ def write(workdir: Path, run_id: str, outcomes: Outcomes) -> None:
 
 
 def read(workdir: Path, run_ids: Iterable[str]) -> dict[str, Outcomes]:
-    """Reads the outcomes of runs; runs that kept none are left out."""
+    """Reads the outcomes of runs; runs that kept none are left out.
+
+    Raises:
+        InputError: a file is damaged.
+    """
     found = {}
     for run_id in run_ids:
         path = files.run_directory(workdir, run_id) / _FILE

@@ -245,7 +245,11 @@ def _time_left(results: pd.DataFrame, beats: list[Beat], total: int) -> float | 
 
 
 def read_state(workdir: Path, run_ids: list[str], now: float) -> SweepState:
-    """Reads the state of a sweep from its folder, for all its points and a time since 1970."""
+    """Reads the state of a sweep from its folder, for all its points and a time since 1970.
+
+    Raises:
+        InputError: a result is damaged.
+    """
     results = files.read_results(workdir, run_ids)
     done = set(results["id"]) if len(results) else set()
     # A group that was killed between its results and the removal of its heartbeat is done.

@@ -208,7 +208,11 @@ def _variants(
 
 
 def entries(configs: Path, place: Path, paper: str | None = None) -> list[Entry]:
-    """Returns the configurations of one paper, or all, with the records of a gallery's folder."""
+    """Returns the configurations of one paper, or all, with the records of a gallery's folder.
+
+    Raises:
+        InputError: there are none, or one of the files or of the gallery's records is damaged.
+    """
     published, known = gallery.read(place), estimates(place)
     names = [paper] if paper else papers.PAPERS
     found = [(name, path) for name in names for path in papers.configurations(name, configs)]

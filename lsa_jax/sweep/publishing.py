@@ -48,7 +48,11 @@ def _of(config: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> dict[
 
 
 def fingerprint(folder: Path) -> dict[str, Any]:
-    """Returns the fingerprint of a finished sweep, with a hash of its results."""
+    """Returns the fingerprint of a finished sweep, with a hash of its results.
+
+    Raises:
+        InputError: its experiment is gone.
+    """
     record = files.read_record(folder)
     results = _sha256((folder / "results.csv").read_bytes())
     return _of(record["config"], record["sweep"]) | {"results": results}
@@ -74,7 +78,11 @@ def _other_setting(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | N
 
 
 def changes(config: str, published: Mapping[str, Any]) -> list[str]:
-    """Returns the names of changes of a configuration since its `fingerprint` was published."""
+    """Returns the names of changes of a configuration since its `fingerprint` was published.
+
+    Raises:
+        InputError: its file cannot be loaded.
+    """
     if not papers.split_config(config)[0].is_file():
         return ["the configuration is gone"]
     found, words = _fingerprint_now(config), []
@@ -106,6 +114,9 @@ def pack(folder: Path) -> bytes | None:
 
     The same runs give the same bytes. None where the report draws arrays of its groups, which are
     as large as the figures.
+
+    Raises:
+        InputError: a file of the folder is damaged.
     """
     if any(folder.glob("groups/*/*.npy")):
         return None

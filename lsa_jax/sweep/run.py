@@ -366,6 +366,9 @@ def run_groups(
 
     The caller holds the groups, see `locks.holding`. All points are needed, as the data and the
     groups, numbered from 0, are functions of them.
+
+    Raises:
+        InputError: the data are missing or damaged.
     """
     experiment = load_experiment(config.experiment)
     groups = experiment.groups(points)
@@ -446,5 +449,9 @@ def report_sweep(
 
 
 def remake(workdir: Path) -> Report:
-    """Writes a folder's report again, from its record alone, prints nothing, and returns it."""
+    """Writes a folder's report again, from its record alone, prints nothing, and returns it.
+
+    Raises:
+        InputError: its record cannot be read by this code, or none of its points is done.
+    """
     return report_sweep(*recorded_points(workdir), workdir, show=lambda text: None)[1]

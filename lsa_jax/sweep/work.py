@@ -15,13 +15,21 @@ from lsa_jax.sweep.points import recorded_points
 
 
 def recorded_groups(workdir: Path) -> list[list[str]]:
-    """Returns the ids of the runs of each group."""
+    """Returns the ids of the runs of each group.
+
+    Raises:
+        InputError: no sweep is recorded there.
+    """
     recorded_points(workdir)  # raises
     return files.read_record(workdir)["groups"]
 
 
 def folders(root: Path) -> list[Path]:
-    """Returns the folders of the sweeps that are recorded in a folder, or below it."""
+    """Returns the folders of the sweeps that are recorded in a folder, or below it.
+
+    Raises:
+        InputError: its record cannot be read.
+    """
     if (root / "config.json").exists() or not (root / "report.json").exists():
         return [root]
     named = [root / sweep.name for sweep in reproduction.read(root / "report.json")["sweeps"]]
@@ -98,7 +106,11 @@ def record_all(
 
 
 def report_all(root: Path) -> None:
-    """Writes the report of a sweep, or the reports of all below a folder and one on all of them."""
+    """Writes the report of a sweep, or the reports of all below a folder and one on all of them.
+
+    Raises:
+        InputError: the only sweep has no finished runs, or the folder cannot be written.
+    """
     from lsa_jax.sweep.run import report_sweep
 
     if folders(root) == [root]:
