@@ -82,5 +82,9 @@ def holding(workdir: Path, names: list[str], *, wait: bool = True) -> Iterator[N
 
 
 def reporting(workdir: Path) -> contextlib.AbstractContextManager[None]:
-    """Holds the files of a folder's report; waits for another report to be written."""
+    """Holds the files of a folder's report; waits for another report to be written.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
     return _of(workdir, -1, workdir / ".report.lock")

@@ -145,5 +145,9 @@ class Experiment(NamedTuple):
 
 
 def load_experiment(name: str) -> Experiment:
-    """Returns the experiment of this name."""
+    """Returns the experiment of this name.
+
+    Raises:
+        InputError: there is no such experiment.
+    """
     return import_part(name, "experiment").EXPERIMENT

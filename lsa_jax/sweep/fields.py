@@ -243,5 +243,9 @@ def import_part(name: str, module: str) -> ModuleType:
 
 
 def load_settings(name: str) -> Settings:
-    """Returns the settings of the experiment of this name, without importing jax."""
+    """Returns the settings of the experiment of this name, without importing jax.
+
+    Raises:
+        InputError: there is no such experiment.
+    """
     return import_part(name, "settings").SETTINGS

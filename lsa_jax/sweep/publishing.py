@@ -148,7 +148,11 @@ def read_kept(path: Path) -> dict[str, Any]:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Unpacks results into a folder, as the sweep left it before its first report."""
+    """Unpacks results into a folder, as the sweep left it before its first report.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     found = read_kept(path)
     files.write_json(folder / "config.json", found["record"])
     for run in found["runs"]:

@@ -297,7 +297,11 @@ def recorded_sweep(
     """Holds a folder alone, with the sweep recorded in its `config.json`.
 
     `load` reads the data before anything is written where no sweep is recorded yet; `command` and
-    `devices` are for the record. Errors are those of `run_sweep`.
+    `devices` are for the record.
+
+    Raises:
+        InputError: the data are missing or damaged, or the folder cannot hold this sweep; raised
+            before anything is written.
     """
     identity = _identity(config, points)
     data = digest(load()) if _is_new(workdir, identity) else None
