@@ -51,8 +51,8 @@ _PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "nu
 
 def package_versions() -> dict[str, str]:
     """Returns the versions of the installed packages that results depend on."""
-    found = {one.name.lower() for one in metadata.distributions() if one.name in _PACKAGES}
-    return {name: metadata.version(name) for name in _PACKAGES if name in found}
+    found = {name: next(iter(metadata.distributions(name=name)), None) for name in _PACKAGES}
+    return {name: one.version for name, one in found.items() if one is not None}
 
 
 def device_names() -> list[str]:

@@ -126,11 +126,15 @@ def _difference(found: list[tuple], wanted: list[tuple]) -> str:
     return f"it holds {len(found)} arrays, and this run's state has {len(wanted)}"
 
 
-def program_text(function: Callable, *arguments: Any) -> str:
+def program_text(function: Callable, *arguments: Any) -> tuple[str, Any]:
     """Returns a function's program for one part on a CPU, with all constants that it refers to.
 
-    Arguments are trees of arrays, or of their shapes.
+    Arguments are trees of arrays, or of their shapes. The second result is the tree of the
+    function's results, as shapes.
     """
     mapped, forms = as_one_part(function, *arguments)
     with backend.built_for("cpu"):
-        return jax.jit(mapped).trace(*forms).lower(lowering_platforms=("cpu",)).as_text()
+        traced = jax.jit(mapped).trace(*forms)
+        text = traced.lower(lowering_platforms=("cpu",)).as_text()
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), traced.out_info)
+    return text, one

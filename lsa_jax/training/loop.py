@@ -185,11 +185,11 @@ class _Run:
         first = jax.eval_shape(lambda *trees: jax.tree.map(lambda a: a[0], trees), *self._given)
         init, epoch = make_init(recipe, train), make_epoch(recipe, train)
         evaluate = make_evaluate(recipe, last)
-        state = jax.eval_shape(init, *first, train.arrays)
+        text, state = program_text(init, *first, train.arrays)
         return {
-            "initial parameters": program_text(init, *first, train.arrays),
-            "model, loss or optimiser": program_text(epoch, state, *first, train.arrays),
-            "evaluation": program_text(evaluate, state, first[1], last.arrays),
+            "initial parameters": text,
+            "model, loss or optimiser": program_text(epoch, state, *first, train.arrays)[0],
+            "evaluation": program_text(evaluate, state, first[1], last.arrays)[0],
         }
 
     def identity(self) -> dict[str, int]:

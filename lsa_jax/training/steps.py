@@ -198,8 +198,8 @@ def _identity(
         "data": digest(f"{problem.checksum} {digest(examples)}"),
         "networks at the start": digest(states),
         "steps": digest(np.array([start, stop, *measured])),
-        "loss": digest(program_text(problem.loss, one.params, batch)),
-        "optimiser": digest(program_text(update, one.params, one.opt_state, one.params)),
+        "loss": digest(program_text(problem.loss, one.params, batch)[0]),
+        "optimiser": digest(program_text(update, one.params, one.opt_state, one.params)[0]),
     }
 
 

@@ -85,6 +85,22 @@ def _after(steps: Sequence[Step], state: _Outputs, counts: list[int]) -> _Output
     return state
 
 
+def covered(steps: Sequence[Step], positions: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the height and width of the part that the windows of the first steps cover.
+
+    Of an image of 42 x 42 two convolutions 3 x 3 with strides of 2 cover 39 x 39.
+    """
+    step, *rest = steps or (None,)
+    if isinstance(step, Pointwise):
+        return covered(rest, positions)
+    windows = getattr(step, "windows", None)
+    if windows is None or windows.padding != "VALID":
+        return positions
+    outputs = covered(rest, positions_after(positions, windows))
+    triples = zip(outputs, windows.strides, windows.shape, strict=True)
+    return tuple((count - 1) * stride + size for count, stride, size in triples)
+
+
 def pools(steps: Sequence[Step]) -> bool:
     """Whether the kernel depends on covariances of different positions."""
     return any(isinstance(step, Pool) for step in flat(steps))

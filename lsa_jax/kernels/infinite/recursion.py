@@ -23,7 +23,12 @@ from lsa_jax.kernels.infinite import tiles
 from lsa_jax.kernels.infinite.covariances import Covariances, Place, first_covariances, run
 from lsa_jax.kernels.infinite.directions import Directions, directions
 from lsa_jax.kernels.infinite.layouts import EQUAL_POSITIONS, mean_over_positions
-from lsa_jax.kernels.infinite.network_shape import pools, position_counts, uses_variances_of_pools
+from lsa_jax.kernels.infinite.network_shape import (
+    covered,
+    pools,
+    position_counts,
+    uses_variances_of_pools,
+)
 from lsa_jax.kernels.infinite.pointwise import Pointwise, Scale
 from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, Pool, Step, Sum, shifted
 from lsa_jax.kernels.matrices.staged import Stages
@@ -172,7 +177,8 @@ def examples_of(steps: Sequence[Step], features: Float[Array, "*positions k n"])
 def patches(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Float[Array, "*positions k n"]:
     """Returns the first affine step's patch at each position: of a dense one, the inputs.
 
-    A patch lists its offsets, and the channels at each.
+    A patch lists its offsets, and the channels at each. Positions that no later window covers are
+    left out.
     """
     start, first = _first_affine(steps)
     if start > 0:  # flattened
@@ -180,7 +186,8 @@ def patches(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Float[Array, "*p
     features = jnp.moveaxis(x, 0, -1)
     if first.windows is None:
         return features
-    return jnp.concatenate(shifted(features, first.windows, [[0], [1]]), axis=-2)
+    height, width = covered(steps[start:], features.shape[:2])
+    return jnp.concatenate(shifted(features[:height, :width], first.windows, [[0], [1]]), axis=-2)
 
 
 def patch_scale(steps: Sequence[Step], size: int) -> float:

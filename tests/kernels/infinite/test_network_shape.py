@@ -1,6 +1,6 @@
 """Networks with and without a recursion of our own."""
 
-from lsa_jax.kernels.infinite.network_shape import is_supported
+from lsa_jax.kernels.infinite.network_shape import covered, is_supported
 from lsa_jax.kernels.infinite.pointwise import Dropout, LayerNorm, Relu
 from lsa_jax.kernels.infinite.steps import (
     Affine,
@@ -67,3 +67,13 @@ REFUSED = {
 def test_weights_come_first_and_nonlinearities_see_gaussian_features():
     assert {name for name, net in SUPPORTED.items() if not is_supported(*net)} == set()
     assert {name for name, net in REFUSED.items() if is_supported(*net)} == set()
+
+
+def test_pixels_are_covered_up_to_the_last_window():
+    valid = Affine(1, 1.0, None, "ntk", Windows((3, 2), (2, 3), "VALID"))
+    assert covered([valid, RELU, valid, FLAT, DENSE], (42, 42)) == (39, 41)
+    # After these all positions count.
+    for after in (CONV, ALL, FLAT, Sum((RELU, valid), (valid,))):
+        assert covered([valid, RELU, after], (42, 42)) == (41, 41)
+    assert covered([CONV, RELU, valid], (42, 42)) == (42, 42)
+    assert covered([valid, EACH], (9, 9)) == (9, 5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lsa_jax import backend
-from lsa_jax.kernels.infinite import tiles
+from lsa_jax.kernels.infinite import recursion, tiles
 from lsa_jax.models import (
     AvgPool,
     Conv,
@@ -77,6 +77,19 @@ def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
     side, other = prepare(None, x[:7]), prepare(None, x[4:])
     np.testing.assert_array_equal(between(None, side, side), kernel(x[:7]))
     np.testing.assert_allclose(between(None, side, other), matrix[:7, 4:], rtol=1e-6)
+
+
+def test_pixels_that_no_window_covers_are_left_out():
+    layers = [Conv(1, (3, 3), (2, 2), "VALID"), Relu(), Conv(1, (2, 2), (2, 2), "VALID"), Relu()]
+    kernel = network([*layers, Flatten(), Dense(1)]).kernel
+    x = np.random.default_rng(4).normal(size=(3, 8, 10, 1)).astype(np.float32)
+    assert recursion.patches(kernel.steps, jnp.asarray(x)).shape == (
+        2,
+        4,
+        9,
+        3,
+    )  # of 3 x 4 positions
+    np.testing.assert_allclose(kernel(x), in_float64(kernel, x), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("net", "platform"), [("same", "tpu"), ("pools", "gpu")])
