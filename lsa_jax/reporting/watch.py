@@ -50,9 +50,9 @@ def _time_left(results: pd.DataFrame, beats: list[Beat], total: int) -> float | 
     if len(results):
         each = float(results["seconds"].mean())
     else:
-        spent = sum(beat.updated - beat.started for beat in beats)
+        spent = sum(max(beat.updated - beat.started, 0.0) for beat in beats)  # clocks are set back
         gained = sum((beat.fraction - beat.first) * len(beat.runs) for beat in beats)
-        if gained <= 0:
+        if gained <= 0 or spent <= 0:
             return None
         each = spent / gained
     return max(missing, 0.0) * each / max(1, len(beats))

@@ -47,6 +47,13 @@ def test_the_time_left_is_what_missing_runs_take_shared_by_the_groups_that_run(t
     assert "d: 25 %, reported 1 h 0 min ago, so it may have been stopped" in watch.text(state)
 
 
+def test_a_clock_that_was_set_back_gives_no_negative_time(tmp_path):
+    tell(tmp_path, ["a"], 0.5, started=NOW + 3600, updated=NOW)
+    assert look(tmp_path).left is None and "reported 0 s ago" in watch.text(look(tmp_path))
+    tell(tmp_path, ["b"], 0.5, started=NOW - 100, updated=NOW)
+    assert look(tmp_path).left > 0
+
+
 def test_a_group_whose_runs_all_have_results_does_not_count_as_running(tmp_path):
     for name in IDS:
         store(tmp_path, name)
