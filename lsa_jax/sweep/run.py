@@ -123,7 +123,16 @@ def _difference(found: dict[str, Any], identity: dict[str, Any]) -> str:
             return f"config.{name} is {values[0]} there, {values[1]} here"
     if found.get("files") != identity.get("files"):
         return f"the file of config.{next(iter(identity['files']))} has changed since"
-    return "its points are others, see config.json there"
+    return "its points are others"
+
+
+def _refuse_other(first: dict[str, Any], identity: dict[str, Any]) -> None:
+    """Raises where this process of several runs another sweep than the first."""
+    if first != identity:
+        raise InputError(
+            "--distributed: this process has other settings than process 0 "
+            f"({_difference(first, identity)}); accepted: the same command in every process"
+        )
 
 
 def _is_new(workdir: Path, identity: dict[str, Any]) -> bool:
@@ -353,8 +362,10 @@ def run_sweep(
     experiment = load_experiment(config.experiment)
     everyone = processes.everyone()
     load = functools.cache(lambda: everyone.in_each(lambda: experiment.load(points, data_dir)))
-    devices = device_names()
-    if everyone.from_first(lambda: _is_new(workdir, _identity(config, points))):
+    devices, identity = device_names(), _identity(config, points)
+    first = everyone.from_first(lambda: identity)
+    everyone.in_each(lambda: _refuse_other(first, identity))
+    if everyone.from_first(lambda: _is_new(workdir, identity)):
         load()  # here by all processes: the next lines are for the first alone
     with contextlib.ExitStack() as stack:
         held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)
