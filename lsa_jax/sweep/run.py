@@ -107,9 +107,12 @@ def _identity(config: ml_collections.ConfigDict, points: list[Point]) -> dict[st
 
     Of settings that name an object of a Python file they include a hash of the file.
     """
-    settings = {**flatten(config), **{n: v for p in points for n, v in p.settings.items()}}
-    named = {n: user_files.digest(f"config.{n}", v) for n, v in settings.items()
-             if user_files.is_named(v)}  # fmt: skip
+    hashes: dict[str, dict[str, None]] = {}  # a sweep may compare several files
+    for own in (flatten(config), *(point.settings for point in points)):
+        for name, value in own.items():
+            if user_files.is_named(value):
+                hashes.setdefault(name, {})[user_files.digest(f"config.{name}", value)] = None
+    named = {name: "-".join(several) for name, several in hashes.items()}
     found = {"config": config.to_dict(), "sweep": [p.settings for p in points]}
     return files.plain(found | ({"files": named} if named else {}))
 
@@ -121,8 +124,10 @@ def _difference(found: dict[str, Any], identity: dict[str, Any]) -> str:
         values = [repr(side[name]) if name in side else "no setting" for side in (there, here)]
         if values[0] != values[1]:
             return f"config.{name} is {values[0]} there, {values[1]} here"
-    if found.get("files") != identity.get("files"):
-        return f"the file of config.{next(iter(identity['files']))} has changed since"
+    before = found.get("files", {})
+    for name, now in identity.get("files", {}).items():
+        if now != before.get(name):
+            return f"the file of config.{name} has changed since"
     return "its points are others"
 
 
