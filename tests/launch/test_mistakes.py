@@ -103,6 +103,7 @@ def test_a_file_whose_sweep_is_none_is_refused(sweep, tmp_path, returned, words)
         ("report", ["--workdir=LICENSE"], "config.json cannot be read: Not a directory"),
         ("slurm", ["--config=configs/lsa/[x]*.py", "--workdir=x", "--dry_run"], "no configuration"),
         ("slurm", [QUICKSTART, "--workdir=at_50%", "--dry_run"], "accepted: a path without %"),
+        ("slurm", [QUICKSTART, r"--workdir=D:\runs", "--dry_run"], "accepted: a path without %"),
         ("slurm", [QUICKSTART, QUICKSTART, "--workdir=x", "--dry_run"], "each once"),
         ("groups", ["--workdir=nowhere", "--groups=0,x"], "--groups is '0,x'"),
         ("data", [], "--dataset is missing"),
