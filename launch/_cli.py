@@ -5,6 +5,7 @@ exits with status 2.
 """
 
 import codecs
+import errno
 import importlib.util
 import io
 import math
@@ -28,6 +29,7 @@ from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.sweep.variants import set_fields
 
 _OVERRIDE = "--config."
+_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
 
 
 class _PathParser(flags.ArgumentParser):
@@ -92,6 +94,11 @@ def refusal(error: BaseException) -> str | None:
         return f"{MISSING_DATA}{error}"
     if isinstance(error, InputError):
         return str(error)
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_OUTPUT:
+        return (
+            f"output cannot be written: {error.strerror}; accepted: a reader that stays, or a disk "
+            "with room, where the same command goes on"
+        )
     if not isinstance(error, OSError) or not isinstance(error.filename, str | bytes | os.PathLike):
         return None
     name = os.fsdecode(error.filename)
@@ -103,8 +110,14 @@ def _fail(message: str) -> NoReturn:
     sys.exit(BAD_INPUT)
 
 
-def _print_names_of_any_bytes() -> None:
-    """Lets the standard output hold names of files that are not UTF-8, and signs it has not."""
+def _prepare_streams() -> None:
+    """Opens closed streams, and lets the output hold names that are not UTF-8 and unknown signs.
+
+    A file of results that took the number of a closed stream would get what libraries print.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
     if isinstance(sys.stdout, io.TextIOWrapper):
         is_utf8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
         sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "replace")
@@ -122,6 +135,8 @@ def _refuse_infinite() -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     """Parses flags; any mistake in them is one line."""
+    if any(word.lstrip("-").startswith("help") for word in argv[1:]):
+        end_with_reader()
     try:
         words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
         _overrides[:] = [word for word in words if word.startswith(_OVERRIDE)]
@@ -129,6 +144,8 @@ def _parse(argv: list[str]) -> list[str]:
         _refuse_infinite()
     except (flags.Error, InputError) as error:
         _fail(str(error))
+    except SystemExit:
+        sys.exit(0)  # of --help, where absl has 1: runs that failed
     except UnicodeDecodeError:
         _fail("--flagfile is no text; accepted: a file of flags in UTF-8, one a line")
     if len(remaining) > 1:
@@ -194,16 +211,20 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         # absl shows every library's INFO lines, such as the devices that jax does not find.
         logging.set_verbosity(logging.WARNING)
         warnings.showwarning = print_warning
-        _print_names_of_any_bytes()
+        _prepare_streams()
         try:
             if not configured:
                 _refuse_config()
             if not ("distributed" in flags.FLAGS and flags.FLAGS.distributed):
                 program_cache.keep_programs()
-            return main()
+            status = main()
+            sys.stdout.flush()  # here, where an error is one line
+            return status
         except (InputError, OSError) as error:
             if (line := refusal(error)) is None:
                 raise
+            if not isinstance(error, InputError):  # Python would print its remainder at the end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             _fail(line)
         except KeyboardInterrupt:
             print("\nstopped; the same command goes on from here", file=sys.stderr)
