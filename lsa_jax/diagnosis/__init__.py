@@ -146,8 +146,10 @@ class Diagnosis(NamedTuple):
         """
         import matplotlib.pyplot as plt
 
-        figure, picture = self.figure(), io.BytesIO()
-        figure.savefig(picture, format="png", dpi=140)
+        picture = io.BytesIO()
+        with plt.style.context("default"):  # whatever a user's matplotlibrc has, such as LaTeX
+            figure = self.figure()
+            figure.savefig(picture, format="png", dpi=140)
         plt.close(figure)
         rows = self.rows.drop(columns="id").replace({"learner": _LABELS})
         parts = [self.table, self.claims, rows]
