@@ -4,10 +4,8 @@ Everything here runs before jax is imported. A mistake prints `error: ...` on st
 exits with status 2.
 """
 
-import codecs
 import errno
 import importlib.util
-import io
 import math
 import os
 import signal
@@ -20,7 +18,7 @@ from typing import Any, NoReturn
 import ml_collections
 from absl import app, flags, logging
 
-from lsa_jax import program_cache
+from lsa_jax import program_cache, user_files
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError, print_warning
 from lsa_jax.reporting import papers
 from lsa_jax.sweep import config_files
@@ -108,19 +106,6 @@ def refusal(error: BaseException) -> str | None:
 def _fail(message: str) -> NoReturn:
     print("error: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(BAD_INPUT)
-
-
-def _prepare_streams() -> None:
-    """Opens closed streams, and lets the output hold names that are not UTF-8 and unknown signs.
-
-    A file of results that took the number of a closed stream would get what libraries print.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        is_utf8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
-        sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "replace")
 
 
 _overrides: list[str] = []  # --config.FIELD=VALUE of the command line and of its flag files
@@ -211,7 +196,7 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         # absl shows every library's INFO lines, such as the devices that jax does not find.
         logging.set_verbosity(logging.WARNING)
         warnings.showwarning = print_warning
-        _prepare_streams()
+        user_files.prepare_streams()
         try:
             if not configured:
                 _refuse_config()

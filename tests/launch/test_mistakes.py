@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launch import _cli
+from lsa_jax import user_files
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = "--config=configs/quickstart.py"
@@ -193,7 +193,7 @@ def test_output_that_cannot_be_written_costs_one_line():
 def test_closed_streams_are_as_a_file_that_keeps_nothing(monkeypatch):
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(sys, name, None)
-    _cli._prepare_streams()
+    user_files.prepare_streams()
     with sys.stdin, sys.stdout, sys.stderr:
         print("lost", file=sys.stderr, flush=True)
         assert not sys.stdout.isatty() and sys.stdin.read() == ""
@@ -207,6 +207,6 @@ def test_names_of_files_and_signs_are_printed_as_the_output_has_them(
 ):
     printed = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding=encoding))
-    _cli._prepare_streams()
+    user_files.prepare_streams()
     print("± ▁", os.fsdecode(b"caf\xe9"), flush=True)
     assert printed.getvalue() == f"{expected}\n".encode(encoding, "surrogateescape")
