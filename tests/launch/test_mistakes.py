@@ -111,6 +111,7 @@ def test_a_file_whose_sweep_is_none_is_refused(sweep, tmp_path, returned, words)
         ("slurm", [QUICKSTART, QUICKSTART, "--workdir=x", "--dry_run"], "each once"),
         ("groups", ["--workdir=nowhere", "--groups=0,x"], "--groups is '0,x'"),
         ("data", [], "--dataset is missing"),
+        ("reproduce", ["--paper=lsa", "--workdir=x", "--only="], "--only is empty"),
         ("list", ["--under=soon"], "--under is 'soon'"),
         ("show", [QUICKSTART, "--fields=dat"], "--fields has 'dat'"),
         ("run", [QUICKSTART, "--workdir=x", "--config.sweep.seed=(1,)"], "launch.sweep"),
