@@ -27,7 +27,7 @@ from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.sweep.variants import set_fields
 
 _OVERRIDE = "--config."
-_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
+_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 class _PathParser(flags.ArgumentParser):

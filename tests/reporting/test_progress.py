@@ -1,10 +1,12 @@
 """The time left comes from the pace since the first report."""
 
+import errno
 import io
 import re
 
 import pytest
 
+from lsa_jax.errors import print_warning
 from lsa_jax.reporting import progress
 
 
@@ -24,6 +26,30 @@ def test_the_time_left_leaves_out_compilation_and_what_a_checkpoint_had(monkeypa
     assert left[-1] == "1 h 43 min"  # 0.25 at 0.15 in 3,700 s
     if not terminal:  # a bar shows some of them
         assert left[:3] == [None, "39 s", "30 s"] and len(lines) == 4
+
+
+class Gone(io.StringIO):
+    """The stream of a terminal, such as that of a connection that ends."""
+
+    gone = False
+
+    def write(self, text):
+        if self.gone:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(text)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_work_goes_on_where_the_terminal_has_gone(monkeypatch, terminal):
+    clock, stream = [0.0], Gone()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    with progress.Progress(2, interval=0.0) as bar:
+        stream.gone = True
+        for clock[0], done in ((10.0, 1.0), (20.0, 2.0)):
+            bar.advance_to(done, "d")
+        print_warning("late", UserWarning)
 
 
 @pytest.mark.parametrize(
