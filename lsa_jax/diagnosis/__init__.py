@@ -9,6 +9,7 @@ import base64
 import datetime
 import functools
 import io
+import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -169,7 +170,7 @@ class Diagnosis(NamedTuple):
             date=datetime.date.today(),
             versions={"lsa_jax": lsa_jax.__version__, "jax": jax.__version__},
         )
-        files.write_text(Path(path), page)
+        files.write_text(Path(os.path.expanduser(path)), page)
 
 
 def diagnose(
