@@ -19,7 +19,14 @@ import ml_collections
 from absl import app, flags, logging
 
 from lsa_jax import program_cache, user_files
-from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError, print_warning
+from lsa_jax.errors import (
+    BAD_INPUT,
+    MISSING_DATA,
+    InputError,
+    MissingDataError,
+    one_line,
+    print_warning,
+)
 from lsa_jax.reporting import papers
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import load_settings, parse
@@ -104,7 +111,7 @@ def refusal(error: BaseException) -> str | None:
 
 
 def _fail(message: str) -> NoReturn:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    print("error: " + one_line(message), file=sys.stderr)
     sys.exit(BAD_INPUT)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from absl import flags
 
 from launch import _cli
-from lsa_jax.errors import ElsewhereError, InputError, ReportedError
+from lsa_jax.errors import ElsewhereError, InputError, ReportedError, one_line
 from lsa_jax.reporting import locks
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _end(group: "processes.ProcessGroup", status: int, message: str | None = Non
     """Ends this process without waiting for the others, which may wait for it."""
     if message is not None:
         where = "" if group.is_first else f" in process {group.index}"
-        print(f"error{where}: {' '.join(message.split())}", file=sys.stderr)
+        print(f"error{where}: {one_line(message)}", file=sys.stderr)
     if group.is_first:
         # They talk through this one: where they have found the same mistake, let them end first.
         time.sleep(_LAST)

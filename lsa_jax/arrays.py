@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree, Real, Shaped
 
-from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.errors import InputError, NumericalError, one_line
 
 _KEYS = "a key of jax.random.key(seed)"
 
@@ -129,7 +129,7 @@ def random_key(name: str, key: Any, axes: str = "") -> Key[Array, "..."]:
     more = f", or jax.random.split of one for [{axes}]"
     accepted = _KEYS + (more if axes not in ("", "...") else "")
     if not isinstance(key, jax.Array | np.ndarray):
-        shown = " ".join(repr(key).split())
+        shown = one_line(repr(key))
         raise InputError(f"{name} is {shown:.80}; accepted: {accepted}")
     dtype = key.dtype
     if not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
@@ -300,7 +300,7 @@ def call_errors(function: str, *some: Any) -> Iterator[None]:
         raise  # not of the inputs' form
     except Exception as error:
         forms = " and ".join(f"{x.dtype} of shape {x.shape}" for x in some)
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise InputError(
             f"{function} of {forms} raises {type(error).__name__}: {reason:.200}; accepted: inputs "
             "that it takes"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 
 _LARGEST = 2**31 - 1
 
@@ -116,5 +116,5 @@ def require(name: str, value: Any, kind: Kind) -> None:
 def _in_a_line(value: Any) -> str:
     """Returns a value in one short line; the shape of an array, not its entries."""
     shape = getattr(value, "shape", ())
-    text = f"an array of shape {shape}" if shape else " ".join(repr(value).split())
+    text = f"an array of shape {shape}" if shape else one_line(repr(value))
     return text if len(text) <= 200 else f"{text[:200]}..."

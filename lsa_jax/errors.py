@@ -64,8 +64,13 @@ class ElsewhereError(RuntimeError):
     """Another process of the same command has failed."""
 
 
+def one_line(text: object) -> str:
+    """Returns a text, such as an error of another library, as one line."""
+    return " ".join(str(text).split())
+
+
 def print_warning(message: Warning | str, category: type[Warning], *where: object) -> None:
     """Prints a warning in one line, without its line of code; a `warnings.showwarning`."""
     del where
     with contextlib.suppress(OSError):  # a terminal that has gone does not end the work
-        print(f"warning: {' '.join(str(message).split())} ({category.__name__})", file=sys.stderr)
+        print(f"warning: {one_line(message)} ({category.__name__})", file=sys.stderr)

@@ -13,7 +13,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 
 ACCEPTED = "FILE.py:NAME, such as my_model.py:make"
 
@@ -85,7 +85,7 @@ def run(named: str, path: Path) -> types.ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[spec.name]
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = f"{type(error).__name__}: {one_line(error)}"
         raise InputError(f"{named}, which fails: {reason}; accepted: a file that runs") from error
     return module
 

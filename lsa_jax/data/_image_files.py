@@ -17,7 +17,7 @@ from jaxtyping import Integer, UInt8
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.downloads import CONTENTS_MD5
-from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.errors import InputError, MissingDataError, one_line
 
 CIFAR10_SHAPE = (3, 32, 32)
 CIFAR10_BATCH = 10_000
@@ -210,7 +210,7 @@ def read_svhn(
         variables = scipy.io.loadmat(io.BytesIO(contents), variable_names=["X", "y"])
     except Exception as error:  # damaged files raise errors of every kind from inside scipy
         message = f"{path} is damaged; expected a MATLAB 5 file: {type(error).__name__}: {error}"
-        raise InputError(" ".join(message.split())) from None
+        raise InputError(one_line(message)) from None
     for name in ("X", "y"):
         if name not in variables:
             raise InputError(f"{path} has no variable {name}; expected X and y of cropped digits")

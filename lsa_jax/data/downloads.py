@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.errors import InputError, MissingDataError, one_line
 
 DATA_DIR_VARIABLE = "LSA_DATA_DIR"
 
@@ -203,7 +203,7 @@ def fetch(name: str, data_dir: Path) -> None:
             target.chmod(0o644)  # only the owner can read pooch's temporary files
         except (OSError, ValueError) as error:
             # Network errors of requests are OSErrors; a wrong checksum is a ValueError.
-            reason = " ".join(str(error).split())
+            reason = one_line(error)
             raise InputError(
                 f"{target} could not be fetched from {download.url}: {reason}"
             ) from None

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, Shaped
 
 from lsa_jax.arrays import random_key, real_array, warn_channels_first
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 from lsa_jax.models._convolutions import with_own_convolutions
 from lsa_jax.models.model import Model, NoKernel, batch_of_one
 
@@ -78,7 +78,7 @@ def _in_one_line(doing: str, accepted: str) -> Iterator[None]:
     except (InputError, MemoryError, FloatingPointError, jax.errors.JaxRuntimeError):
         raise
     except Exception as error:
-        text = " ".join(str(error).split())
+        text = one_line(error)
         way = next((f"; {way}" for found, way in _WAYS_OUT if re.search(found, text)), "")
         raise InputError(
             f"{doing}: {type(error).__name__}: {text[:200]}; accepted: {accepted}{way}"

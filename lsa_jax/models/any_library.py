@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from lsa_jax import models
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 from lsa_jax.models.model import Model, NoKernel
 
 ACCEPTED = (
@@ -91,7 +91,7 @@ def _from_factory(make: Callable) -> Model:
         try:
             made = make()
         except Exception as error:  # of a user's function
-            reason = " ".join(str(error).split())
+            reason = one_line(error)
             raise InputError(
                 f"model is a function that fails ({type(error).__name__}: {reason:.200}); "
                 "accepted: a factory of a network"

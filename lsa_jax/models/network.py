@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax import arrays
 from lsa_jax.checks import require
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
 from lsa_jax.kernels.matrices.staged import StagedKernel
 from lsa_jax.models import mup
@@ -143,7 +143,7 @@ def _run(module: LayerModule, given: Any, x: Float[Array, "n ..."], settings: An
         flax.errors.ScopeCollectionNotFound,
         TypeError,  # of a tree in place of an array
     ) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise InputError(
             f"inputs has shape {x.shape}, and params do not fit it: {reason:.200}; accepted: "
             f"params of init(key, {x.shape[1:]})"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import ml_collections
 import numpy as np
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 from lsa_jax.reporting import files
 from lsa_jax.sweep.fields import load_settings
 
@@ -95,7 +95,7 @@ def make_points(
                 resolved.update_from_flattened_dict(settings)
         except (TypeError, KeyError, AttributeError) as error:
             raise InputError(
-                f"the sweep has the point {settings}: {' '.join(str(error).split())}; accepted: "
+                f"the sweep has the point {settings}: {one_line(error)}; accepted: "
                 "values that launch.show lists for each field"
             ) from None
         validate(resolved.lock())

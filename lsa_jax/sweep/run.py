@@ -35,6 +35,7 @@ from lsa_jax.errors import (
     MixedDevicesWarning,
     MixedVersionsWarning,
     NumericalError,
+    one_line,
 )
 from lsa_jax.reporting import files, locks, machine
 from lsa_jax.reporting import outcomes as kept_outcomes
@@ -167,7 +168,7 @@ def _result(
     point: Point, outcome: Outcome, seconds: float, columns: dict[str, Any]
 ) -> dict[str, Any]:
     settings = {name.split(".")[-1]: value for name, value in point.settings.items()}
-    status = {"status": outcome.status, "message": " ".join(outcome.message.split())}
+    status = {"status": outcome.status, "message": one_line(outcome.message)}
     timings = {"seconds": seconds, **outcome.timings}
     ours = {"id": point.id, **settings, "seconds": seconds, **status}
     if taken := [name for name, v in outcome.metrics.items() if name in ours and v != ours[name]]:

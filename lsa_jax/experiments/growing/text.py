@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from lsa_jax.data import stand_ins
-from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.errors import InputError, MissingDataError, one_line
 from lsa_jax.experiments.growing.objectives import SEPARATOR, SPECIAL_TOKENS
 from lsa_jax.sweep.fields import Config
 
@@ -63,7 +63,7 @@ def _hugging_face(source: str, data_dir: Path | None) -> Iterator[str]:
         for row in rows:
             yield row["text"]
     except (OSError, ValueError, KeyError) as error:  # no such set or column, or no network
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise InputError(
             f"config.data.sources has {source!r}, which cannot be read: {reason}; accepted: a data "
             "set with a split `train` and a column `text`"

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, PyTree
 from lsa_jax import arrays, costs
 from lsa_jax._neural_tangents import empirical_ntk_fn
 from lsa_jax.checks import one_of, require
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 from lsa_jax.kernels.finite import layerwise
 from lsa_jax.kernels.finite.arguments import (
     Apply,
@@ -309,7 +309,7 @@ def _select(
     leaves, structure = jax.tree_util.tree_flatten_with_path(params)
     if not leaves:
         raise InputError("params is a tree without arrays; accepted: one parameter or more")
-    given = " ".join(repr(selected).split())
+    given = one_line(repr(selected))
     try:
         choices = jax.tree.leaves(jax.tree.broadcast(selected, params))
     except ValueError:

@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import Kind, require
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 from lsa_jax.kernels.infinite.correlations import Cosine
 
 # Terms of the series in one step of its loop.
@@ -134,7 +134,7 @@ def check_duals(nonlinearity: Any, tolerance: float = 3e-2) -> float:
         with futures.ThreadPoolExecutor(1) as alone:
             found, expected, sizes = alone.submit(computed).result()
     except Exception as error:  # a function of users may raise anything
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise InputError(
             f"phi or duals of {name} raise {type(error).__name__}: {reason:.200}; accepted: "
             "functions, in jax (jnp in place of np), of each number of an array by itself"
