@@ -4,9 +4,8 @@ Everything here runs before jax is imported. A mistake prints `error: ...` on st
 exits with status 2.
 """
 
-import codecs
+import errno
 import importlib.util
-import io
 import math
 import os
 import signal
@@ -19,7 +18,7 @@ from typing import Any, NoReturn
 import ml_collections
 from absl import app, flags, logging
 
-from lsa_jax import program_cache
+from lsa_jax import program_cache, user_files
 from lsa_jax.errors import (
     BAD_INPUT,
     MISSING_DATA,
@@ -35,6 +34,7 @@ from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.sweep.variants import set_fields
 
 _OVERRIDE = "--config."
+_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 class _PathParser(flags.ArgumentParser):
@@ -99,6 +99,11 @@ def refusal(error: BaseException) -> str | None:
         return f"{MISSING_DATA}{error}"
     if isinstance(error, InputError):
         return str(error)
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_OUTPUT:
+        return (
+            f"output cannot be written: {error.strerror}; accepted: a reader that stays, or a disk "
+            "with room, where the same command goes on"
+        )
     if not isinstance(error, OSError) or not isinstance(error.filename, str | bytes | os.PathLike):
         return None
     name = os.fsdecode(error.filename)
@@ -108,13 +113,6 @@ def refusal(error: BaseException) -> str | None:
 def _fail(message: str) -> NoReturn:
     print("error: " + one_line(message), file=sys.stderr)
     sys.exit(BAD_INPUT)
-
-
-def _print_names_of_any_bytes() -> None:
-    """Lets the standard output hold names of files that are not UTF-8, and signs it has not."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        is_utf8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
-        sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "replace")
 
 
 _overrides: list[str] = []  # --config.FIELD=VALUE of the command line and of its flag files
@@ -129,6 +127,8 @@ def _refuse_infinite() -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     """Parses flags; any mistake in them is one line."""
+    if any(word.lstrip("-").startswith("help") for word in argv[1:]):
+        end_with_reader()
     try:
         words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
         _overrides[:] = [word for word in words if word.startswith(_OVERRIDE)]
@@ -136,6 +136,8 @@ def _parse(argv: list[str]) -> list[str]:
         _refuse_infinite()
     except (flags.Error, InputError) as error:
         _fail(str(error))
+    except SystemExit:
+        sys.exit(0)  # of --help, where absl has 1: runs that failed
     except UnicodeDecodeError:
         _fail("--flagfile is no text; accepted: a file of flags in UTF-8, one a line")
     if len(remaining) > 1:
@@ -201,16 +203,20 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         # absl shows every library's INFO lines, such as the devices that jax does not find.
         logging.set_verbosity(logging.WARNING)
         warnings.showwarning = print_warning
-        _print_names_of_any_bytes()
+        user_files.prepare_streams()
         try:
             if not configured:
                 _refuse_config()
             if not ("distributed" in flags.FLAGS and flags.FLAGS.distributed):
                 program_cache.keep_programs()
-            return main()
+            status = main()
+            sys.stdout.flush()  # here, where an error is one line
+            return status
         except (InputError, OSError) as error:
             if (line := refusal(error)) is None:
                 raise
+            if not isinstance(error, InputError):  # Python would print its remainder at the end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             _fail(line)
         except KeyboardInterrupt:
             print("\nstopped; the same command goes on from here", file=sys.stderr)

@@ -131,8 +131,9 @@ def _end(group: "processes.ProcessGroup", status: int, message: str | None = Non
     if group.is_first:
         # They talk through this one: where they have found the same mistake, let them end first.
         time.sleep(_LAST)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # a reader that has gone, or a full disk
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(status)
 
 

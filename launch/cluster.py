@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 
 _cli.declare("config", "workdir", "data_dir")
 
-_SCHEDULER = flags.DEFINE_string(
+_SCHEDULER = _cli.define_path(
     "scheduler", None, "Address of a Dask scheduler, tcp://HOST:PORT, or its scheduler file."
 )
 _LOCAL = flags.DEFINE_integer("local", None, "Workers of a cluster on this machine.", lower_bound=1)
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print runs, groups and times, and run nothing.")
 
 _RETRIES = 3
+_PATIENCE = 10  # seconds that a scheduler has to answer
 # Libraries keep their number of threads, as others round otherwise. A worker whose start takes long
 # is waited for, or none would be left at last; and whoever was killed often may be innocent.
 _LOCAL_SETTINGS = {
@@ -63,6 +64,15 @@ def _check() -> list[str]:
     if gpus and (_LOCAL.value or 0) > len(gpus):
         raise InputError(f"--local is {_LOCAL.value}; accepted: up to {len(gpus)}, one a GPU")
     return gpus
+
+
+def _wait_for(file: str | None) -> None:
+    """Waits for a scheduler's file as for an address: Dask would wait for ever."""
+    end = time.monotonic() + _PATIENCE
+    while file is not None and not os.path.exists(file):
+        if time.monotonic() > end:
+            raise OSError(f"no such file after {_PATIENCE} s")
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -88,10 +98,12 @@ def _client(gpus: list[str]) -> Iterator["Client"]:
             cluster = SpecCluster(workers, scheduler, **quiet)
             place = {"address": stack.enter_context(cluster)}
         try:
-            client = stack.enter_context(Client(**place, timeout=10))
-        except (OSError, ValueError) as error:
+            _wait_for(place.get("scheduler_file"))
+            client = stack.enter_context(Client(**place, timeout=_PATIENCE))
+        except (AssertionError, OSError, ValueError) as error:  # the first of a damaged file
+            reason = str(error) or "its file is damaged"
             raise InputError(
-                f"--scheduler is {address!r}, where no scheduler answers ({error}); "
+                f"--scheduler is {address!r}, where no scheduler answers ({reason}); "
                 "accepted: tcp://HOST:PORT of one that runs, or --local=4"
             ) from None
         yield client

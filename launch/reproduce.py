@@ -79,6 +79,8 @@ def _check_flags() -> None:
     """Raises unless there is something to run or to publish, and a place for it."""
     if not _GALLERY.value:
         _cli.required(_PAPER, f"one of {', '.join(papers.PAPERS)}, or --gallery=DIR")
+    if _ONLY.present and not _ONLY.value:  # as of a variable that is not set
+        raise InputError("--only is empty; accepted: names of configurations, or without it all")
     of_paper = ("workdir", "only", "scale", "data_dir", "dry_run")
     for whole, parts in ((_GALLERY, ("reports",)), (_PAPER, of_paper)):
         for name in parts:

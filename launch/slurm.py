@@ -78,8 +78,9 @@ def _check() -> None:
     """Raises where flags are wrong or programs are missing; imports nothing."""
     if _MEM_GB.value is not None and not 0 < _MEM_GB.value < float("inf"):
         raise InputError(f"--mem_gb is {_MEM_GB.value:g}; accepted: a number above 0")
-    if "%" in str(workdir := _cli.workdir().absolute()):  # sbatch replaces %j and so on in it
-        raise InputError(f"--workdir is {str(workdir)!r}; accepted: a path without %, for the logs")
+    workdir = str(_cli.workdir().absolute())
+    if re.search(r"[%\\\n]", workdir):  # sbatch replaces %j and so on in it, but not after \
+        raise InputError(f"--workdir is {workdir!r}; accepted: a path without %, \\ and new lines")
     _cli.require_library("submitit", "launch.slurm", "pip install 'lsa_jax[slurm]'")
     absent = [name for name in _PROGRAMS if shutil.which(name) is None]
     if absent and not _DRY_RUN.value:

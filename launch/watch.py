@@ -28,6 +28,7 @@ _CLEAR = "\033[H\033[J"
 
 def main() -> None:
     """Looks into --workdir until all is done."""
+    _cli.end_with_reader()
     workdir = _cli.workdir()
     config, points = recorded_points(workdir)
     clear = _CLEAR if sys.stdout.isatty() and not _ONCE.value else ""

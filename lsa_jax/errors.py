@@ -1,5 +1,6 @@
 """Errors and warnings of runs, apart from bugs."""
 
+import contextlib
 import sys
 
 # Exit status of a command with bad input.
@@ -71,4 +72,5 @@ def one_line(text: object) -> str:
 def print_warning(message: Warning | str, category: type[Warning], *where: object) -> None:
     """Prints a warning in one line, without its line of code; a `warnings.showwarning`."""
     del where
-    print(f"warning: {one_line(message)} ({category.__name__})", file=sys.stderr)
+    with contextlib.suppress(OSError):  # a terminal that has gone does not end the work
+        print(f"warning: {one_line(message)} ({category.__name__})", file=sys.stderr)

@@ -1,10 +1,12 @@
-"""Files that a user names: a Python file's objects, as FILE.py:NAME, and files to be written.
+"""Files that a user names, as FILE.py:NAME or to be written, and the standard streams.
 
 Nothing here imports jax.
 """
 
+import codecs
 import hashlib
 import importlib.util
+import io
 import os
 import sys
 import types
@@ -115,3 +117,16 @@ def load(field: str, named: str) -> Any:
         ]
         raise InputError(f"{field} is {named!r}; accepted names of {path}: {', '.join(there)}")
     return getattr(module, name)
+
+
+def prepare_streams() -> None:
+    """Opens closed streams, and lets the output hold names that are not UTF-8 and unknown signs.
+
+    A file of results that took the number of a closed stream would get what libraries print.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        is_utf8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
+        sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "replace")

@@ -49,12 +49,15 @@ def main(names: list[str]) -> None:
     """Links all notebooks, and runs those that are named."""
     import nbformat
 
+    known = [path.stem for path in FOLDER.glob("*.ipynb")]
+    if wrong := [name for name in names if name not in known]:
+        sys.exit(f"error: there is no notebook {wrong[0]!r}; accepted: {', '.join(sorted(known))}")
     for path in sorted(FOLDER.glob("*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         link(notebook, path.stem, ADDRESS)
         if path.stem in names:
             run(notebook)
-        path.write_text(nbformat.writes(notebook) + "\n")
+        path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

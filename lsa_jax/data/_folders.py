@@ -84,8 +84,8 @@ class FileTree(NamedTuple):
 
 def suffixes() -> frozenset[str]:
     """Returns the suffixes, in lower case, of the pictures that Pillow can read here."""
-    known = Image.registered_extensions()
-    return frozenset(s for s, kind in known.items() if kind in Image.OPEN.keys() - _NO_DECODER)
+    known, readable = Image.registered_extensions(), Image.OPEN.keys() - _NO_DECODER
+    return frozenset(s for s, kind in known.items() if kind in readable | {"MPO"})  # as a JPEG
 
 
 def suffix(name: str) -> str:

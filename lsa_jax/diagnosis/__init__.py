@@ -9,6 +9,7 @@ import base64
 import datetime
 import functools
 import io
+import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -146,8 +147,10 @@ class Diagnosis(NamedTuple):
         """
         import matplotlib.pyplot as plt
 
-        figure, picture = self.figure(), io.BytesIO()
-        figure.savefig(picture, format="png", dpi=140)
+        picture = io.BytesIO()
+        with plt.style.context("default"):  # whatever a user's matplotlibrc has, such as LaTeX
+            figure = self.figure()
+            figure.savefig(picture, format="png", dpi=140)
         plt.close(figure)
         rows = self.rows.drop(columns="id").replace({"learner": _LABELS})
         parts = [self.table, self.claims, rows]
@@ -167,7 +170,7 @@ class Diagnosis(NamedTuple):
             date=datetime.date.today(),
             versions={"lsa_jax": lsa_jax.__version__, "jax": jax.__version__},
         )
-        files.write_text(Path(path), page)
+        files.write_text(Path(os.path.expanduser(path)), page)
 
 
 def diagnose(

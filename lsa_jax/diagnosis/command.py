@@ -98,9 +98,9 @@ def _main(argv: list[str]) -> None:
     sizes = {name: flag.value for name, flag in _SIZES.items()}
     key = jax.random.key(_KEY.value)
     found = diagnose(network, *data, key=key, minutes=_MINUTES.value, **sizes)
-    print(found, found.table.to_string(index=False), sep="\n\n")
-    if page is not None:
+    if page is not None:  # before the output, whose reader may have gone
         found.to_html(page, shlex.join(["lsa-jax", *sys.argv[1:]]))
+    print(found, found.table.to_string(index=False), sep="\n\n")
 
 
 def _parse(argv: list[str]) -> list[str]:
@@ -116,6 +116,7 @@ def _parse(argv: list[str]) -> list[str]:
 
 def run() -> None:
     """Runs the command; bad input costs one line and exit status 2."""
+    user_files.prepare_streams()
     logging.set_verbosity(logging.WARNING)
     warnings.showwarning = print_warning
     program_cache.keep_programs()

@@ -196,7 +196,7 @@ def small_picture(path: Path) -> tuple[str, bytes]:
 
     The path is that of the figure without ending; both files exist.
     """
-    drawn = shorter(path.with_name(path.name + ".svg").read_text()).encode()
+    drawn = shorter(path.with_name(path.name + ".svg").read_text("utf-8")).encode()
     if len(drawn) <= MOST_PICTURE_BYTES:
         return ".svg", drawn
     return ".png", _shrunk(path.with_name(path.name + ".png"))

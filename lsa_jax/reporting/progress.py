@@ -96,20 +96,22 @@ class Progress:
         about = [] if left is None else [f"about {duration(left)} left"]
         self._bar.set_description_str(f"{int(done)} of {self._total} {self._units}", refresh=False)
         self._bar.set_postfix_str(": ".join([*about, doing]), refresh=False)
-        self._bar.update(done - self._done)
         self._done = done
         is_due = self._shown and self._bar.disable and now - self._last_line >= self._interval
-        if is_due and done > 0:
-            self._last_line = now
-            parts = [f"{done:.1f} of {self._total} {self._units}"]
-            parts += [f"{duration(now - self._start)} spent", *about]
-            print(f"{', '.join(parts)}: {doing}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # a terminal that has gone does not end the work
+            self._bar.update(gained)
+            if is_due and done > 0:
+                self._last_line = now
+                parts = [f"{done:.1f} of {self._total} {self._units}"]
+                parts += [f"{duration(now - self._start)} spent", *about]
+                print(f"{', '.join(parts)}: {doing}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.close()
+        with contextlib.suppress(OSError):
+            self._bar.close()
 
 
 # --- heartbeats of groups, in files --------------------------------------------------------------
@@ -236,9 +238,9 @@ def _time_left(results: pd.DataFrame, beats: list[Beat], total: int) -> float | 
     if len(results):
         each = float(results["seconds"].mean())
     else:
-        spent = sum(beat.updated - beat.started for beat in beats)
+        spent = sum(max(beat.updated - beat.started, 0.0) for beat in beats)  # clocks are set back
         gained = sum((beat.fraction - beat.first) * len(beat.runs) for beat in beats)
-        if gained <= 0:
+        if gained <= 0 or spent <= 0:
             return None
         each = spent / gained
     return max(missing, 0.0) * each / max(1, len(beats))

@@ -86,8 +86,10 @@ def _write_figures(workdir: Path, report: Report) -> list[Path]:
     import matplotlib.pyplot as plt
 
     paths = []
-    # Text stays text in the SVG, and equal figures give equal files.
-    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lsa_jax"}):
+    # Text stays text in the SVG, and equal figures give equal files, whatever a user's matplotlibrc
+    # has: LaTeX would take a label's _ and % for its own.
+    own = {"svg.fonttype": "none", "svg.hashsalt": "lsa_jax"}
+    with plt.style.context("default"), plt.rc_context(own):
         for name, draw in report.figures.items():
             figure = draw()
             for suffix, metadata in ((".png", {}), (".svg", {"Date": None})):

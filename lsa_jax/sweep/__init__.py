@@ -8,6 +8,7 @@ found = sweep.run_config(config)
 found.claims, found.figure("signal_dynamics")
 """
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,7 +78,8 @@ def run_config(
     settings = load_settings(config.get("experiment"))
     settings.validate(config)
     points = make_points(config, settings.sweep(config), settings.validate)
-    folder = Path(tempfile.mkdtemp(prefix="lsa_jax_") if workdir is None else workdir)
+    given = tempfile.mkdtemp(prefix="lsa_jax_") if workdir is None else workdir
+    folder = Path(os.path.expanduser(given))
     results = run_sweep(
         config,
         points,

@@ -252,16 +252,14 @@ def matching(
 
 
 def check_data(given: list[str], found: list[Entry]) -> frozenset[str]:
-    """Returns the names of data that were given; the one name "none" stands for no data at all.
+    """Returns the names of data that were given; "none" stands for no data, as bundled ones do.
 
     Raises:
         InputError: no configuration needs data of such a name.
     """
-    if given == ["none"]:
-        return frozenset()
     known = sorted({name for entry in found for v in entry.variants for name in v.data})
     for name in given:
-        if name not in known:
+        if name not in (*known, *_BUNDLED):
             raise InputError(f"--data has {name!r}; accepted: none, or of {', '.join(known)}")
     return frozenset(given)
 

@@ -1,7 +1,9 @@
 """Configuration files: Python files with a `get_config(variant)`, mostly below `configs/`."""
 
+import contextlib
 import difflib
 import glob
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,9 +65,13 @@ def _lines(path: Path) -> list[str]:
 
 
 def _words(path: Path, line: str) -> list[str]:
-    """Returns the words of a line, as a shell does."""
+    """Returns the words of a line, as a shell does: a comment begins with # at a word's start."""
+    line = line.removeprefix("--config=")
+    for mark in re.finditer(r"(?:^|\s)#", line):
+        with contextlib.suppress(ValueError):  # within quotation marks
+            return shlex.split(line[: mark.start()])
     try:
-        return shlex.split(line.removeprefix("--config="), comments=True)
+        return shlex.split(line)
     except ValueError as error:  # a quotation that does not end, or nothing after a backslash
         raise InputError(
             f"--config is '{path}' with the line {line!r}: {error}; accepted: quotation marks in "
@@ -149,7 +155,8 @@ def sweep_of(module: ModuleType, config: ml_collections.ConfigDict) -> list[dict
         return load_settings(config.experiment).sweep(config)
     try:
         points = [dict(point) for point in own(config)]
-        assert all(isinstance(name, str) for point in points for name in point), "a name is no text"
+        if not all(isinstance(name, str) for point in points for name in point):
+            raise TypeError("a name is no text")
     except InputError:
         raise
     except (Exception, SystemExit) as error:

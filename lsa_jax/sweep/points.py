@@ -32,11 +32,15 @@ def file_name(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_.=+-]", "_", text)
     if len(name) <= _LONGEST:
         return name
-    return f"{name[:_LONGEST]}-{hashlib.sha256(os.fsencode(text)).hexdigest()[:16]}"
+    return f"{name[:_LONGEST]}-{_hash(text)}"
 
 
-def _point_id(settings: Mapping[str, Any], *, exact: bool = False) -> str:
-    """Returns a point's id, with numbers to six digits, or all of them."""
+def _hash(text: str) -> str:
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
+
+
+def _description(settings: Mapping[str, Any], *, exact: bool = False) -> str:
+    """Returns a point's settings in one line, with numbers to six digits, or all of them."""
 
     def text(value: Any) -> str:
         if not isinstance(value, int | float):
@@ -48,15 +52,23 @@ def _point_id(settings: Mapping[str, Any], *, exact: bool = False) -> str:
         value if isinstance(value, str) else f"{name.split('.')[-1]}={text(value)}"
         for name, value in settings.items()
     ]
-    return file_name(",".join(parts).replace(",", "-")) or "single"
+    return ",".join(parts)
 
 
 def _ids(sweep: list[dict[str, Any]]) -> list[str]:
-    """Returns the points' ids; with all digits only where six do not tell them apart."""
-    short = [_point_id(settings) for settings in sweep]
-    if len(set(short)) == len(short):
-        return short
-    return [_point_id(settings, exact=True) for settings in sweep]
+    """Returns the points' ids; with all digits only where six do not tell them apart.
+
+    Texts that differ in signs which names of files lack are told apart by a hash.
+    """
+    ids, described = [], []
+    for exact in (False, True):
+        described = [_description(settings, exact=exact) for settings in sweep]
+        ids = [file_name(line.replace(",", "-")) or "single" for line in described]
+        if len(set(ids)) == len(ids):
+            return ids
+    if len(set(described)) < len(described):  # points that are equal
+        return ids
+    return [f"{name}-{_hash(line)[:8]}" for name, line in zip(ids, described, strict=True)]
 
 
 def make_points(

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, outcomes, papers, reproduction
 from lsa_jax.reporting.gallery import Item
@@ -176,10 +174,10 @@ def _one_sweep(folder: Path) -> Sweep:
         )
     if scale == SIZE_FOR_TESTS:
         return Sweep(folder.name, config, "", "", "")  # refused by its scale
-    results, due = folder / "results.csv", len(recorded["sweep"])
-    done = len(pd.read_csv(results)) if results.exists() else 0
+    due, done = len(recorded["sweep"]), len([*folder.glob("runs/*/result.json")])
+    reported = all((folder / name).exists() for name in ("results.csv", "report.json"))
     # A report can exist before all runs are done.
-    if "host" not in recorded or done < due or not (folder / "report.json").exists():
+    if "host" not in recorded or done < due or not reported:
         raise InputError(
             f"{folder} is not finished, or of an earlier version ({done} of {due} runs); accepted: "
             "a sweep with its report and the machine it ran on"

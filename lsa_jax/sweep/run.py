@@ -101,9 +101,12 @@ def _identity(config: ml_collections.ConfigDict, points: list[Point]) -> dict[st
 
     Of settings that name an object of a Python file they include a hash of the file.
     """
-    settings = {**flatten(config), **{n: v for p in points for n, v in p.settings.items()}}
-    named = {n: user_files.digest(f"config.{n}", v) for n, v in settings.items()
-             if user_files.is_named(v)}  # fmt: skip
+    hashes: dict[str, dict[str, None]] = {}  # a sweep may compare several files
+    for own in (flatten(config), *(point.settings for point in points)):
+        for name, value in own.items():
+            if user_files.is_named(value):
+                hashes.setdefault(name, {})[user_files.digest(f"config.{name}", value)] = None
+    named = {name: "-".join(several) for name, several in hashes.items()}
     found = {"config": config.to_dict(), "sweep": [p.settings for p in points]}
     return files.plain(found | ({"files": named} if named else {}))
 
@@ -115,9 +118,20 @@ def _difference(found: dict[str, Any], identity: dict[str, Any]) -> str:
         values = [repr(side[name]) if name in side else "no setting" for side in (there, here)]
         if values[0] != values[1]:
             return f"config.{name} is {values[0]} there, {values[1]} here"
-    if found.get("files") != identity.get("files"):
-        return f"the file of config.{next(iter(identity['files']))} has changed since"
-    return "its points are others, see config.json there"
+    before = found.get("files", {})
+    for name, now in identity.get("files", {}).items():
+        if now != before.get(name):
+            return f"the file of config.{name} has changed since"
+    return "its points are others"
+
+
+def _refuse_other(first: dict[str, Any], identity: dict[str, Any]) -> None:
+    """Raises where this process of several runs another sweep than the first."""
+    if first != identity:
+        raise InputError(
+            "--distributed: this process has other settings than process 0 "
+            f"({_difference(first, identity)}); accepted: the same command in every process"
+        )
 
 
 def _is_new(workdir: Path, identity: dict[str, Any]) -> bool:
@@ -347,8 +361,10 @@ def run_sweep(
     experiment = load_experiment(config.experiment)
     everyone = processes.everyone()
     load = functools.cache(lambda: everyone.in_each(lambda: experiment.load(points, data_dir)))
-    devices = device_names()
-    if everyone.from_first(lambda: _is_new(workdir, _identity(config, points))):
+    devices, identity = device_names(), _identity(config, points)
+    first = everyone.from_first(lambda: identity)
+    everyone.in_each(lambda: _refuse_other(first, identity))
+    if everyone.from_first(lambda: _is_new(workdir, identity)):
         load()  # here by all processes: the next lines are for the first alone
     with contextlib.ExitStack() as stack:
         held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)

@@ -64,6 +64,12 @@ def animation(path):
     return np.asarray(frames[0])
 
 
+def two_views(path):
+    image = Image.new("RGB", (SIDE, SIDE), (128, 128, 128))  # JPEG keeps one grey as it is
+    image.save(path, save_all=True, append_images=[Image.fromarray(noise())])
+    return np.asarray(image)
+
+
 def by(mode, expected=lambda pixels: pixels):
     channels = {"L": 0, "LA": 2, "RGBA": 4, "RGB": 3, "CMYK": 4}[mode]
 
@@ -89,6 +95,7 @@ KINDS = {
     "palette.gif": palette,
     "one_colour.png": one_transparent_colour,
     "animation.webp": animation,
+    "camera.mpo": two_views,
 }
 
 

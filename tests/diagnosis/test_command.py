@@ -1,5 +1,6 @@
 """`lsa-jax diagnose` answers from a file of Python and data; bad input costs one line."""
 
+import io
 import re
 import runpy
 import shlex
@@ -68,10 +69,13 @@ def call(tmp_path, monkeypatch, capsys):
 SIZES = ("--seeds=1", "--folds=1", "--examples=160", "--epochs=2")
 
 
-def test_it_prints_the_answer_and_writes_a_page(call, tmp_path):
-    page = tmp_path / "answer.html"
+def test_it_prints_the_answer_on_any_output_and_writes_a_page(call, tmp_path, monkeypatch):
+    page, printed = tmp_path / "answer.html", io.BytesIO()
+    output = io.TextIOWrapper(printed, encoding="ascii", write_through=True)  # without \u00b1
+    monkeypatch.setattr(sys, "stdout", output)
     given = ("diagnose", "my_model.py:make", "--data=data.npz", f"--html={page}")
-    status, out, _ = call(*given, *SIZES)
+    status, *_ = call(*given, *SIZES)
+    out = printed.getvalue().decode()
     assert status == 0 and "dynamics" in out and "network" in out
     assert "after 2 epochs" in out
     text = page.read_text()

@@ -89,15 +89,24 @@ def _walk(
     return [Outcome({"place": float(row.sum())}, []) for row in positions]
 
 
-def sweep(folder: Path) -> np.ndarray:
-    """Runs a sweep of three points and writes its report."""
+def sweep(folder: Path, first: int = 0) -> np.ndarray:
+    """Runs a sweep of points from a first seed to 2 and writes its report."""
     experiment = Experiment(run=_walk, report=lambda *_: Report("Walks"), varying=("seed",))
     config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})
-    points = make_points(config, [{"seed": seed} for seed in range(3)], lambda config: None)
+    points = make_points(config, [{"seed": n} for n in range(first, 3)], lambda config: None)
     with mock.patch.object(run, "load_experiment", lambda name: experiment):
         results = run.run_sweep(config, points, folder / "sweep", data_dir=None, command=[])
     assert (results["status"] == "ok").all()
     return results["place"].to_numpy()
+
+
+def sweep_of_others(folder: Path) -> str:
+    """Starts a sweep that differs from process to process; returns the refusal."""
+    try:
+        sweep(folder / "others", processes.everyone().index)
+    except InputError as error:
+        return str(error)
+    return "accepted"
 
 
 def _kernel(x1: jax.Array, x2: jax.Array) -> jax.Array:
@@ -162,7 +171,7 @@ def main() -> None:
     """Works together with the others; then one process fails in two ways."""
     with _distributed.joined() as is_first:
         group, folder = processes.everyone(), _cli.workdir()
-        found = work(folder)
+        found = work(folder) | {"others": sweep_of_others(folder)}
 
         def fail() -> None:
             if group.index == 1:

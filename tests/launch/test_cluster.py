@@ -140,8 +140,14 @@ def test_killed_workers_and_commands_and_two_commands_at_once_change_no_bit(
     assert (workdir / "report.md").exists() and not list(workdir.rglob("*.partial"))
 
 
-def test_a_scheduler_that_does_not_answer_is_one_line_and_nothing_is_written(refused, tmp_path):
-    words = [f"--workdir={tmp_path / 'out'}", "--scheduler=tcp://127.0.0.1:1"]
-    line = refused("cluster", *WORDS, *words, bare=False)
-    assert "tcp://127.0.0.1:1" in line and "--local=4" in line
+@pytest.mark.parametrize("place", ["tcp://127.0.0.1:1", "missing.json", "damaged.json"])
+def test_a_scheduler_that_does_not_answer_is_one_line_and_nothing_is_written(
+    place, refused, tmp_path
+):
+    (tmp_path / "damaged.json").write_text("{")
+    place = place if "//" in place else str(tmp_path / place)
+    line = refused(
+        "cluster", *WORDS, f"--workdir={tmp_path / 'out'}", f"--scheduler={place}", bare=False
+    )
+    assert place in line and "--local=4" in line
     assert not (tmp_path / "out").exists()

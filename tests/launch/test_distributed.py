@@ -69,6 +69,9 @@ def test_processes_give_together_what_one_gives(count, devices, alone, tmp_path)
         assert found["share"] <= 64 * -(-NUM_TILES // count) and alone["share"] == 64 * NUM_TILES
         for name in ("place", "odd", "byte", "symmetric"):
             np.testing.assert_array_equal(found[name], alone[name])
+        # A process that was started with another sweep is named, before anything is written.
+        words = "process 1: --distributed: this process has other settings than process 0"
+        assert str(found["others"]).startswith(words)
         # Arrays go from device to device; the host passes on messages between processes.
         assert found["through_host"] <= np.int32().nbytes
         # Work done before the stop is not repeated.
@@ -76,6 +79,7 @@ def test_processes_give_together_what_one_gives(count, devices, alone, tmp_path)
         kind = "InputError" if index == 0 else "ReportedError"
         assert found["error"] == f"{kind} process 1: no such data"
         assert bool(list((tmp_path / str(index)).iterdir())) == (index == 0)
+        assert not (tmp_path / str(index) / "others").exists()
     assert outputs[0][0].endswith("done\n") and not any(output for output, _ in outputs[1:])
     # One process found a mistake by itself: it says so, and no other waits for it.
     assert outputs[1][1].splitlines()[-1] == "error in process 1: no such data"

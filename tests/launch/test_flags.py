@@ -73,3 +73,8 @@ def test_a_configuration_may_lie_anywhere(launch, refused, tmp_path):
         shown = launch("show", f"--config={written}", "--fields=seed", HOME=str(folder.parent))
         assert f"{written.rpartition('/')[2]}: experiment" in shown.stdout, shown.stderr
     assert "huge" in refused("show", f"--config={folder}/x:y.py:huge")
+
+
+def test_help_is_no_failed_run(launch):
+    shown = launch("watch", "--help")
+    assert shown.returncode == 0 and "--workdir" in shown.stdout

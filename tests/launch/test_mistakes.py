@@ -3,12 +3,16 @@
 import importlib.util
 import io
 import os
+import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from launch import _cli
+from lsa_jax import user_files
 
+ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = "--config=configs/quickstart.py"
 LONG = 300 * "x"
 
@@ -103,9 +107,11 @@ def test_a_file_whose_sweep_is_none_is_refused(sweep, tmp_path, returned, words)
         ("report", ["--workdir=LICENSE"], "config.json cannot be read: Not a directory"),
         ("slurm", ["--config=configs/lsa/[x]*.py", "--workdir=x", "--dry_run"], "no configuration"),
         ("slurm", [QUICKSTART, "--workdir=at_50%", "--dry_run"], "accepted: a path without %"),
+        ("slurm", [QUICKSTART, r"--workdir=D:\runs", "--dry_run"], "accepted: a path without %"),
         ("slurm", [QUICKSTART, QUICKSTART, "--workdir=x", "--dry_run"], "each once"),
         ("groups", ["--workdir=nowhere", "--groups=0,x"], "--groups is '0,x'"),
         ("data", [], "--dataset is missing"),
+        ("reproduce", ["--paper=lsa", "--workdir=x", "--only="], "--only is empty"),
         ("list", ["--under=soon"], "--under is 'soon'"),
         ("show", [QUICKSTART, "--fields=dat"], "--fields has 'dat'"),
         ("run", [QUICKSTART, "--workdir=x", "--config.sweep.seed=(1,)"], "launch.sweep"),
@@ -170,6 +176,30 @@ def test_a_log_without_its_library_is_refused(sweep):
     assert "--wandb=digits needs wandb" in sweep("--wandb=digits", script="run")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_output_that_cannot_be_written_costs_one_line():
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "launch.show", QUICKSTART],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 2
+    assert re.fullmatch("error: output cannot be written: No space left .*\n", ended.stderr)
+
+
+def test_closed_streams_are_as_a_file_that_keeps_nothing(monkeypatch):
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    user_files.prepare_streams()
+    with sys.stdin, sys.stdout, sys.stderr:
+        print("lost", file=sys.stderr, flush=True)
+        assert not sys.stdout.isatty() and sys.stdin.read() == ""
+
+
 @pytest.mark.parametrize(
     "encoding, expected", [("utf-8", "± ▁ caf\udce9"), ("latin-1", "± ? caf?")]
 )
@@ -178,6 +208,6 @@ def test_names_of_files_and_signs_are_printed_as_the_output_has_them(
 ):
     printed = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding=encoding))
-    _cli._print_names_of_any_bytes()
+    user_files.prepare_streams()
     print("± ▁", os.fsdecode(b"caf\xe9"), flush=True)
     assert printed.getvalue() == f"{expected}\n".encode(encoding, "surrogateescape")

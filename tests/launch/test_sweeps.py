@@ -41,6 +41,10 @@ def test_several_configurations_patterns_and_lines_are_named_by_their_own_line(t
         config_files.expand(str(lines))
     lines.write_bytes(b"\xef\xbb\xbfconfigs/quickstart.py\r\n")  # by an editor of Windows
     assert config_files.expand(str(lines)) == [["configs/quickstart.py"]]
+    lines.write_text("a.py:x#1 --config.title='# b #c' --config.d=e#f # it's all\n#'\n")
+    assert config_files.expand(str(lines)) == [
+        ["a.py:x#1", "--config.title=# b #c", "--config.d=e#f"]
+    ]
 
 
 def test_a_long_line_has_a_folder_of_its_own_that_a_file_system_takes(tmp_path):

@@ -1,5 +1,6 @@
 """The time left: by a bar from the pace since the first report, and by the files of a sweep."""
 
+import errno
 import importlib.util
 import io
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lsa_jax.errors import print_warning
 from lsa_jax.reporting import files, progress
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +49,13 @@ def test_the_time_left_is_what_missing_runs_take_shared_by_the_groups_that_run(t
     state = look(tmp_path)
     assert state.left == pytest.approx((0.5 * 2 + 1) * 10)
     assert "d: 25 %, reported 1 h 0 min ago, so it may have been stopped" in str(state)
+
+
+def test_a_clock_that_was_set_back_gives_no_negative_time(tmp_path):
+    tell(tmp_path, ["a"], 0.5, started=NOW + 3600, updated=NOW)
+    assert look(tmp_path).left is None and "reported 0 s ago" in str(look(tmp_path))
+    tell(tmp_path, ["b"], 0.5, started=NOW - 100, updated=NOW)
+    assert look(tmp_path).left > 0
 
 
 def test_a_group_whose_runs_all_have_results_does_not_count_as_running(tmp_path):
@@ -121,6 +130,30 @@ def test_the_time_left_leaves_out_compilation_and_what_a_checkpoint_had(monkeypa
     assert left[-1] == "1 h 43 min"  # 0.25 at 0.15 in 3,700 s
     if not terminal:  # a bar shows some of them
         assert left[:3] == [None, "39 s", "30 s"] and len(lines) == 4
+
+
+class Gone(io.StringIO):
+    """The stream of a terminal, such as that of a connection that ends."""
+
+    gone = False
+
+    def write(self, text):
+        if self.gone:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(text)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_work_goes_on_where_the_terminal_has_gone(monkeypatch, terminal):
+    clock, stream = [0.0], Gone()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    with progress.Progress(2, interval=0.0) as bar:
+        stream.gone = True
+        for clock[0], done in ((10.0, 1.0), (20.0, 2.0)):
+            bar.advance_to(done, "d")
+        print_warning("late", UserWarning)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,16 @@ def test_the_page_needs_nothing_from_elsewhere_and_texts_are_no_markup(page):
     ElementTree.fromstring(base64.b64decode(sources[0].partition(",")[2]))
 
 
+def test_figures_are_the_same_with_any_style_of_a_user(folder, tmp_path):
+    from matplotlib import pyplot
+
+    results = pd.DataFrame({"id": ["b"], "status": ["ok"]})
+    with pyplot.rc_context({"text.usetex": True, "font.size": 30.0}):
+        write_report(tmp_path, results, Report(figures={"curve": _draw}))
+    for name in ("curve.svg", "curve.png"):
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("statuses", "words"),
     [

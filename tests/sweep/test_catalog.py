@@ -67,7 +67,9 @@ def test_sizes_are_chosen_by_cost_data_and_words(found):
     shown = sizes(shows=("stack", "adaptive"))
     assert {config.partition(":")[0] for config in shown} == {"configs/growing/table_c2.py"}
     assert not sizes(shows=("tack",))
-    assert catalog.check_data(["none"], found) == frozenset()
+    for bundled in (["none"], ["digits"], ["stars", "none"]):  # no size needs a folder for these
+        chosen = catalog.matching(found, data=catalog.check_data(bundled, found))
+        assert chosen == catalog.matching(found, data=frozenset())
     with pytest.raises(InputError, match="'mnst'.*mnist"):
         catalog.check_data(["mnst"], found)
 

@@ -25,6 +25,8 @@ def test_one_call_leaves_what_a_sweep_leaves_and_returns_it_quietly(tmp_path, mo
     assert found.workdir.parent == tmp_path
     assert list(found.results["num_sequences"].dropna()) == [50, 700]
     assert (found.results["status"] == "ok").all()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert sweep.run_config(config, f"~/{found.workdir.name}").workdir == found.workdir
     written = pd.read_csv(found.workdir / "results.csv")
     both = (table.drop(columns="message") for table in (found.results, written))
     pd.testing.assert_frame_equal(*both, check_dtype=False)

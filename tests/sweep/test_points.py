@@ -9,7 +9,7 @@ from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS as lemmas_settings
 from lsa_jax.reporting import files
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.fields import product
-from lsa_jax.sweep.points import make_points, recorded_points
+from lsa_jax.sweep.points import file_name, make_points, recorded_points
 
 
 @pytest.fixture
@@ -60,6 +60,15 @@ def test_a_folder_written_before_a_setting_was_there_is_read_with_its_default(tm
     path = tmp_path / "config.json"
     with pytest.raises(InputError, match=f"^{path}: there is no config field config.gone"):
         recorded_points(tmp_path)
+
+
+def test_texts_that_differ_have_ids_that_differ_and_are_names_of_files():
+    config, texts = ml_collections.ConfigDict({"a": "", "b": ""}), ("\u00e4", "\u00f6", "\u732b")
+    for sweep in ([{"a": t} for t in texts], [{"a": "x", "b": "y-z"}, {"a": "x-y", "b": "z"}]):
+        names = [point.id for point in make_points(config, sweep, lambda config: None)]
+        assert len(set(names)) == len(sweep) and all(name == file_name(name) for name in names)
+    with pytest.raises(InputError, match="twice"):
+        make_points(config, [{"a": texts[0]}] * 2, lambda config: None)
 
 
 @pytest.mark.parametrize(

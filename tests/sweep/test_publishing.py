@@ -42,7 +42,9 @@ def test_unfinished_foreign_and_test_sized_sweeps_are_refused(place, tmp_path):
     refused("shows no claim", "--config=configs/lsa/b.py:quick")
     refused("is not here", "--config=elsewhere.py")
     finish(tmp_path, "mine", ["launch/sweep.py", "--config=configs/lsa/b.py:narrow"])
-    (tmp_path / "mine" / "results.csv").write_text("seconds,status\n")
+    (tmp_path / "mine" / "results.csv").write_bytes(b"\xff\xfe")  # saved by a spreadsheet
+    assert len(publishing.finished([tmp_path / "mine"])) == 1  # and written again from the runs
+    shutil.rmtree(tmp_path / "mine" / "runs")
     refused(r"is not finished.*\(0 of 1 runs\)")
     record = reproduction.read(place[1] / "report.json")
     quick = [s._replace(config=s.config.replace("small", "quick")) for s in record["sweeps"]]

@@ -341,3 +341,22 @@ def test_a_size_for_tests_shows_nothing(report, words):
 def test_where_all_runs_failed_nothing_is_claimed(report):
     found = report(["failed", "failed"])
     assert found.claims == [] and found.notes == ["All runs failed: nothing is claimed."]
+
+
+def test_a_change_of_any_of_the_files_that_a_sweep_compares_is_named(tmp_path):
+    config, files_of = ml_collections.ConfigDict({"net": "cnn"}), ("a.py", "b.py")
+
+    def identity(*values):
+        points = make_points(config, [{"net": value} for value in values], lambda config: None)
+        return run._identity(config, points)
+
+    for name in files_of:
+        (tmp_path / name).write_text("x = 1\n")
+    named = [f"{tmp_path / name}:x" for name in files_of]
+    whole = identity(*named)
+    for name in files_of:
+        (tmp_path / name).write_text(f"x = '{name}'\n")
+        assert "the file of config.net has changed" in run._difference(whole, identity(*named))
+        (tmp_path / name).write_text("x = 1\n")
+    assert identity(*named) == whole
+    assert run._difference(whole, identity("cnn")) == "its points are others"

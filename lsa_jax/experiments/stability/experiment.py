@@ -240,11 +240,12 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
     claimed = fits
     if config.paper == "figA_1":  # it is about two ranges of sizes
         claimed = fit_all(pairs, config.fit.resamples, config.fit.region_start)
-    # The units of claims on falls of accuracy are paths, a pair each.
+    # The units of claims on falls of accuracy are trials, or of one trial its paths, a pair each.
     trials, path = sweep(config), config.connectivity
     on_paths = [one for one in trials if one["m"] in path.sizes and one["pair"] < path.pairs]
     falls = decide_all(path_claims(config), Runs.of(on_paths, fall_table(config, paths)))
-    falls = [row._replace(note=row.note.replace("seed", "pair")) for row in falls]
+    unit = "trial" if len({one["seed"] for one in on_paths}) > 1 else "pair"
+    falls = [row._replace(note=row.note.replace("seed", unit)) for row in falls]
     return Report(
         tables=[
             ("Exponents of m", _exponent_table(fits)),
