@@ -301,9 +301,11 @@ def call_errors(function: str, *some: Any) -> Iterator[None]:
     except Exception as error:
         forms = " and ".join(f"{x.dtype} of shape {x.shape}" for x in some)
         reason = one_line(error)
+        one_way = "custom_vjp" in reason  # derivatives of such functions are backward alone
+        accepted = "jax.custom_jvp in place of custom_vjp" if one_way else "inputs that it takes"
         raise InputError(
-            f"{function} of {forms} raises {type(error).__name__}: {reason:.200}; accepted: inputs "
-            "that it takes"
+            f"{function} of {forms} raises {type(error).__name__}: {reason:.200}; accepted: "
+            f"{accepted}"
         ) from error
 
 

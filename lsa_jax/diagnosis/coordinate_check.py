@@ -21,14 +21,15 @@ from lsa_jax.checks import Kind, integer, number, require
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.diagnosis import tasks
 from lsa_jax.diagnosis.runs import loss_of
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, one_line
 from lsa_jax.models.any_library import as_model
-from lsa_jax.models.model import ExampleShape, Model
+from lsa_jax.models.model import ExampleShape, Model, state_names
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, subplots
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, ends
 from lsa_jax.reporting.statistics import slope
 from lsa_jax.training import coordinates
+from lsa_jax.training.optimizers import check_optimizer
 
 # Slopes of log change against log width up to this size count as flat. Ours.
 FLAT = 0.15
@@ -168,17 +169,18 @@ def coordinate_check(
     """
     _check(widths, optimizer, rate, steps, curve_steps, batch_size, seeds)
     key = jax.random.key(0) if key is None else arrays.random_key("key", key)
-    built = {width: as_model(make(width)) for width in widths}
+    built = {width: as_model(_made("make", make, width)) for width in widths}
     data, loss = _task(key, X, y, next(iter(built.values())))
     rows, curves = [], []
     for width, model in built.items():
-        shape = ExampleShape.of(data.inputs)
-        rule = optimizer
+        shape, rule = ExampleShape.of(data.inputs), optimizer
+        params = _params(width, model, data.inputs)
         if isinstance(rule, str):
             factors = model.rate_factors and model.rate_factors(tuple(shape), rule)
             made = training.make_optimizer(rule, rate, rate_factors=factors)
         else:
-            made = rule(width)
+            made = _made("optimizer", rule, width)
+        check_optimizer(made, params)
         run = _run(model, made, loss, data, min(batch_size, len(data.targets)), steps, curve_steps)
         changes, losses = jax.device_get(jax.jit(jax.vmap(run))(jax.random.split(key, seeds)))
         _check_finite(width, changes, losses)
@@ -191,6 +193,36 @@ def coordinate_check(
     table = pd.DataFrame(rows)
     seen = [name for name in columns(table) if (table[name] > 0).all()]  # inputs do not change
     return CoordinateCheck(table[["width", "seed", *seen]], np.stack(curves), tuple(widths))
+
+
+def _made(name: str, function: Callable[[int], Any], width: int) -> Any:
+    """Returns what a user's function makes of a width."""
+    try:
+        return function(width)
+    except InputError:
+        raise
+    except Exception as error:  # of any kind
+        reason = one_line(error)
+        raise InputError(
+            f"{name}({width}) raises {type(error).__name__}: {reason:.200}; accepted: a function "
+            "of the width"
+        ) from error
+
+
+def _params(width: int, model: Model, inputs: np.ndarray) -> Any:
+    """Returns the forms of a network's parameters.
+
+    Raises:
+        InputError: it has state, which is of no use in evaluation until it has been trained.
+    """
+    shape = ExampleShape.of(inputs)
+    params = jax.eval_shape(lambda key: model.init(key, shape), jax.random.key(0))
+    if names := state_names(model, params, inputs[:1]):
+        raise InputError(
+            f"make({width}) has the state {', '.join(names)}; accepted: networks without running "
+            "statistics, with LayerNorm or models.BatchNorm in place of BatchNorm"
+        )
+    return params
 
 
 def _check(
@@ -209,7 +241,8 @@ def _check(
     )
     require("widths", widths, two)
     named = Kind(
-        lambda v: callable(v) or v in _OPTIMIZERS,
+        # optax.sgd(width) would take the width as its rate.
+        lambda v: v in _OPTIMIZERS or callable(v) and not str(v.__module__).startswith("optax."),
         "'sgd', 'adam', or a function (width) -> optax transformation",
         object,
     )

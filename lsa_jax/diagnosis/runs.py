@@ -18,6 +18,7 @@ from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import ExampleShape, Model, with_state_of
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.training.course import subsample
 from lsa_jax.training.programs import Source, init_key
 
 # Numbers whose cost does not depend on the kinds of layers.
@@ -176,7 +177,8 @@ def compare(
             squares = _squares(model, pair, part.test.inputs, _is_centred(task))
             networks[seed].append(fit | {"squares": squares})
             if len(networks[seed]) == 1:
-                few = Dataset(*(a[:measured_examples] for a in part.train))
+                index = np.asarray(subsample(len(part.rows), measured_examples))
+                few = Dataset(*(a[index] for a in part.train))
                 networks[seed][0] |= training.measures.measure(MEASURES, model.apply, *pair, *few)
             results = {
                 "network": Prediction(end),

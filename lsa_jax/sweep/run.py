@@ -314,8 +314,8 @@ def recorded_sweep(
     `devices` are for the record.
 
     Raises:
-        InputError: the data are missing or damaged, or the folder cannot hold this sweep; raised
-            before anything is written.
+        InputError: the data are missing or damaged, the folder cannot hold this sweep, or jax has
+            64 bits; raised before anything is written.
     """
     identity = _identity(config, points)
     data = digest(load()) if _is_new(workdir, identity) else None
@@ -327,6 +327,15 @@ def recorded_sweep(
             record |= {"host": machine.describe_host(), "data": data}
             files.write_json(workdir / "config.json", {**record, **identity})
         yield
+
+
+def _check_precision() -> None:
+    """Raises InputError where jax has 64 bits, with which all random numbers are others."""
+    if jax.config.jax_enable_x64:
+        raise InputError(
+            "JAX_ENABLE_X64 is on; accepted in sweeps: off, by JAX_ENABLE_X64=0 or jax.config; "
+            "experiments that need float64 have it in any case"
+        )
 
 
 def run_sweep(
@@ -355,9 +364,10 @@ def run_sweep(
         last resumption), `status`.
 
     Raises:
-        InputError: the data are missing or damaged, or the folder cannot hold this sweep; raised
-            before anything is written.
+        InputError: the data are missing or damaged, the folder cannot hold this sweep, or jax has
+            64 bits; raised before anything is written.
     """
+    _check_precision()
     experiment = load_experiment(config.experiment)
     everyone = processes.everyone()
     load = functools.cache(lambda: everyone.in_each(lambda: experiment.load(points, data_dir)))
@@ -390,6 +400,7 @@ def run_groups(
     Raises:
         InputError: the data are missing or damaged.
     """
+    _check_precision()
     experiment = load_experiment(config.experiment)
     groups = experiment.groups(points)
     load = functools.partial(experiment.load, points, data_dir)

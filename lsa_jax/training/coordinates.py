@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import kernels
 from lsa_jax.models.model import Model
+from lsa_jax.training.optimizers import descend
 
 
 def activations_of(model: Model) -> Callable:
@@ -43,10 +44,8 @@ def take_steps(
     """
 
     def step(carry: tuple, number: Array) -> tuple[tuple, Array]:
-        params, state = carry
-        value, gradient = jax.value_and_grad(loss)(params, number)
-        updates, state = optimizer.update(gradient, state, params)
-        return (optax.apply_updates(params, updates), state), value
+        value, *after = descend(optimizer, lambda p: jax.value_and_grad(loss)(p, number), *carry)
+        return tuple(after), value
 
     (params, state), losses = jax.lax.scan(step, (params, state), numbers)
     return params, state, losses

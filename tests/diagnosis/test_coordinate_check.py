@@ -113,8 +113,8 @@ def test_activations_of_another_library_are_the_inputs_of_its_layers(key):
 
 
 def test_changes_are_those_of_the_steps_that_are_taken(key):
-    def rule(width):
-        return optax.sgd(0.1 / width)
+    def rule(width):  # the second part takes the loss, and leaves the rate in the first steps
+        return optax.chain(optax.sgd(0.1 / width), optax.contrib.reduce_on_plateau())
 
     found = lsa_jax.coordinate_check(
         Net, (4, 8), X, steps=1, curve_steps=3, batch_size=96, optimizer=rule, seeds=2, key=key
@@ -135,6 +135,16 @@ def test_changes_are_those_of_the_steps_that_are_taken(key):
     assert row["change/outputs"] == pytest.approx(float(change), rel=1e-3)
 
 
+class WithState(nn.Module):
+    """A layer of flax with running statistics."""
+
+    width: int
+
+    @nn.compact
+    def __call__(self, x, train: bool):
+        return nn.Dense(2)(nn.BatchNorm(use_running_average=not train)(nn.Dense(self.width)(x)))
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("given", "message"),
@@ -148,6 +158,11 @@ def test_changes_are_those_of_the_steps_that_are_taken(key):
         ({"curve_steps": 3}, "curve_steps is 3"),
         ({"rate": 1e30, "optimizer": "sgd"}, "not finite; accepted: a smaller rate"),
         ({"make": lambda width: width}, "model is a int"),
+        ({"make": lambda width: 1 // 0}, r"^make\(4\) raises ZeroDivisionError: .*; accepted: a "),
+        ({"make": WithState}, "^make.4. has the state batch_stats; accepted: networks without"),
+        ({"optimizer": lambda width: 1 // 0}, r"^optimizer\(4\) raises ZeroDivisionError"),
+        ({"optimizer": lambda width: 0.1}, "^optimizer cannot be updated .*; accepted: optax"),
+        ({"optimizer": optax.sgd}, "^optimizer is <function sgd .*accepted: 'sgd', 'adam', or a"),
         ({"y": Y * X[:, 0]}, "model has 2 outputs; accepted for 1 real target"),
     ],
 )

@@ -108,6 +108,18 @@ def test_networks_that_did_not_move_are_neither_rich_nor_lazy(data):
     assert trained["kernel_distance"] == pytest.approx(0, abs=1e-5)
 
 
+def test_kernels_are_measured_on_all_classes_of_sorted_examples(data):
+    (x, y), tested = data
+    order, (init, apply) = np.argsort(y, kind="stable"), network()
+    start, end = (init(jax.random.key(seed), (40,)) for seed in range(2))
+    train = x[order], y[order]
+    found = lsa_jax.diagnose((init, apply), train, tested, params=(start, end), progress=False)
+    measured = found.rows.set_index("learner").loc["network"]
+    # Of one class alone the alignment with the targets, which do not vary, is not defined.
+    whole = training.measures.measure(("target_alignment",), apply, start, end, *train)
+    assert measured["target_alignment"] == pytest.approx(whole["target_alignment"], rel=1)
+
+
 def test_kernels_are_exact_regressions_with_the_ridge_of_least_left_out_error(data):
     model = models.mlp(widths=(8,), num_classes=2)
     start, trained = (model.init(jax.random.key(seed), (40,)) for seed in (0, 1))

@@ -166,6 +166,17 @@ def test_missing_data_leave_a_folder_as_it_was(tmp_path):
     assert [entry.name for entry in workdir.iterdir()] == [".lock"]
 
 
+def test_64_bits_of_jax_are_refused_before_anything_is_written(tmp_path):
+    config = settings.default_config()
+    points = make_points(config, [{}], lambda config: None)
+    with (
+        jax.enable_x64(True),
+        pytest.raises(InputError, match="X64 is on; accepted in sweeps: off"),
+    ):
+        run_sweep(config, points, tmp_path / "out", data_dir=None, command=[])
+    assert not (tmp_path / "out").exists()
+
+
 CONFIG = ml_collections.ConfigDict({"experiment": "a"})
 POINTS = [
     Point(name, {"k": k}, ml_collections.ConfigDict({"experiment": "a", "k": k}))

@@ -91,7 +91,8 @@ def _by_vector_products(
         outputs, pullback = jax.vjp(at(other), params)
 
         def column(cotangent: Array) -> Array:
-            return jax.jvp(at(one), (params,), pullback(cotangent))[1]
+            with arrays.call_errors("apply(params, x)", x1):
+                return jax.jvp(at(one), (params,), pullback(cotangent))[1]
 
         return jax.vmap(column, out_axes=1)(jnp.eye(len(outputs), dtype=outputs.dtype))
 

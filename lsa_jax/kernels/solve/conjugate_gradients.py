@@ -284,7 +284,8 @@ def _left_out(
 
     The diagonal is that of the preconditioner, which is known, plus a correction: the mean of
     z * (G^{-1} z - P^{-1} z) over signs z (Hutchinson's estimate, with the preconditioner as
-    control variate). It is clipped to 1 / G_ii and 1 / lambda, which bound the true one.
+    control variate). It is clipped to 1 / G_ii and 1 / lambda, which bound the true one. All are
+    times lambda, as squares could leave the range of floats.
     """
     n, width = centred.shape
     conditioner = solved.conditioner()
@@ -296,12 +297,13 @@ def _left_out(
             solved.solutions[index], [width, width + 1], axis=1
         )
         # The mean of the other examples is taken out, as in `leave_one_out`.
-        weights = of_targets + centred / (n - 1) * of_ones
-        corrections = signs * (of_signs - conditioned[index])
-        bounds = 1 / (np.asarray(diagonal, float) + shift), 1 / shift
-        inverse = np.clip(known[index] + corrections.mean(axis=1), *bounds)
+        weights = shift * (of_targets + centred / (n - 1) * of_ones)
+        corrections = shift * signs * (of_signs - conditioned[index])
+        bounds = 1 / (np.asarray(diagonal, float) / shift + 1), 1.0
+        start = shift * known[index]
+        inverse = np.clip(start + corrections.mean(axis=1), *bounds)
         _check_diagonal(inverse, corrections, ridges[index])
-        found.append(_jackknife(np.sum(weights**2, axis=1), known[index], corrections, bounds))
+        found.append(_jackknife(np.sum(weights**2, axis=1), start, corrections, bounds))
     errors, standard_errors = np.array(found).T / width
     return LeaveOneOut(errors, standard_errors, solved.iterations)
 

@@ -204,6 +204,7 @@ def regress_nystrom(
     pairs = functools.partial(gram, kernel, dtype=dtype, memory_limit=memory_limit)
     features, sums = _summed(pairs, centres, examples, first, checkpoint, progress)
     weights, mean, condition, train_error = _solve(features, sums, ridge)
+    mean = mean + _origin(targets)
     predictions = np.empty((len(test), targets.shape[1]))
     for start in range(0, len(test), size):
         some = slice(start, start + size)
@@ -230,7 +231,7 @@ def _summed(
     kept with it, as other sides may round otherwise.
     """
     group, wide = processes.everyone(), pairs.keywords["dtype"] == "float64"
-    store = Checkpoint(checkpoint, _SYSTEM, centres, examples.count, wide)
+    store = Checkpoint(checkpoint, _SYSTEM, centres, examples.count, wide, first[1])
     kept = group.from_first(store.read)
     if kept:
         seen = examples.digest(int(kept["batches"]), centres)
@@ -246,6 +247,11 @@ def _summed(
 
     begun = _Sums(**kept) if kept else None
     return features, _pass(features, examples, first, begun, keep, progress)
+
+
+def _origin(targets: np.ndarray) -> np.ndarray:
+    """Returns the mean of the first batch: squares of targets far from it would cancel."""
+    return targets.mean(axis=0, dtype=float)
 
 
 class _Features(NamedTuple):
@@ -293,7 +299,7 @@ class _Sums(NamedTuple):
     """Sums over the examples seen, whose features are the columns of Phi.
 
     Numbers of batches and examples and a SHA-256 of the batches; Phi Phi^T on and below the
-    diagonal, Phi [Y, 1], and the sums of Y and Y^2.
+    diagonal, Phi [Y, 1], and the sums of Y and Y^2, where Y are targets less their origin.
     """
 
     batches: int | np.ndarray
@@ -314,7 +320,7 @@ def _pass(
     progress: Callable[[float], None],
 ) -> _Sums:
     """Sums over the batches that are not in the sums yet."""
-    rank, width = len(features.kept), first[1].shape[1]
+    rank, width, origin = len(features.kept), first[1].shape[1], _origin(first[1])
     if sums is None:
         zeros = np.zeros((rank, rank), order="F"), np.zeros((rank, width + 1))
         sums = _Sums(0, "", 0, *zeros, np.zeros(width), np.zeros(width))
@@ -325,7 +331,7 @@ def _pass(
                 f"batch {number} has targets {targets.shape}; accepted: (b, {width}), as in batch 0"
             )
         seen, phi = _with_batch(str(sums.seen), inputs, targets), features.of(inputs)
-        targets = targets.astype(float)
+        targets = targets - origin
         sums = _Sums(
             number + 1,
             seen,

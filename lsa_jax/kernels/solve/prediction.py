@@ -188,6 +188,9 @@ def kernel_alignment_risk(
     risks = []
     for ridge in problem.check_ridges(ridges):
         values = spectrum.shifted(ridge)
-        found = values is not None and np.mean(power / values**2) / np.mean(1 / values) ** 2
-        risks.append(np.inf if values is None else float(found))
+        if values is None:
+            risks.append(np.inf)
+            continue
+        values = values / values[-1]  # or squares would leave the range of floats
+        risks.append(float(np.mean(power / values**2) / np.mean(1 / values) ** 2))
     return np.array(risks)

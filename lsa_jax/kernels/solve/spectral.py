@@ -185,7 +185,8 @@ def gradient_flow(
         spectrum: of K.
         targets: Y.
         gram_test: K_test, test against training examples.
-        times: 0 or more; infinity where K with its ridge is positive definite.
+        times: 0 or more; infinity, and times from which K's rounding counts, where K with its ridge
+            is positive definite.
         train_outputs: f_0 on the training examples; None means 0.
         test_outputs: f_0 on the test examples; None means 0.
         ridge: added to K, over its mean diagonal: weight decay towards f_0.
@@ -193,7 +194,7 @@ def gradient_flow(
     Raises:
         InputError: sizes, times or ridge are not accepted, or do not fit the memory.
         NumericalError: entries that are not finite, or K has negative eigenvalues beyond rounding,
-            or is singular at infinite time.
+            or is singular at such a time.
 
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 10 and
     11; `neural_tangents.predict.gradient_descent_mse` has the same scale of time.
@@ -205,7 +206,7 @@ def gradient_flow(
     problem.check_targets(len(spectrum.values), targets, gram_test)
     started = _outputs("train_outputs", train_outputs, targets.shape)
     test_started = _outputs("test_outputs", test_outputs, (len(gram_test), targets.shape[1]))
-    own = _flow_values(spectrum, ridge, times)
+    own = _flow_values(spectrum, ridge, times, targets.size)
     n, m = len(targets), len(gram_test)
     needed = 8 * (m * n + 2 * len(times) * (n + m) * targets.shape[1])
     problem.check_memory(n, needed, "fewer times, or test examples a part at a time")
@@ -275,12 +276,14 @@ def _outputs(name: str, outputs: Array | np.ndarray | None, shape: tuple[int, in
     return outputs
 
 
-def _flow_values(spectrum: Spectrum, ridge: float, times: Sequence[float]) -> np.ndarray:
+def _flow_values(spectrum: Spectrum, ridge: float, times: Sequence[float], size: int) -> np.ndarray:
     """Returns the eigenvalues of K, none of them negative, once the flow is known to exist."""
     if not len(times) or not all(time >= 0 for time in times):
         raise InputError(f"times are {times!r}; accepted: one or more, each 0 or more")
     if spectrum.values[0] < -_LARGEST_NEGATIVE * spectrum.mean_diagonal:
         raise _singular(spectrum, ridge)
-    if np.isinf(max(times)) and spectrum.shifted(ridge) is None:
+    # From then on it is rounding in K's null space that grows.
+    is_long = max(times) * float(spectrum.values[-1]) * np.finfo(float).eps > size
+    if is_long and spectrum.shifted(ridge) is None:
         raise _singular(spectrum, ridge)
     return np.maximum(spectrum.values, 0.0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import empirical_ntk, gram
+from lsa_jax.kernels import empirical_ntk, gram, linearize
 from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
 
@@ -118,6 +118,27 @@ def test_selected_parameters_sum_to_the_whole_kernel(key, params):
     np.testing.assert_allclose(sum(parts), whole, rtol=1e-4, atol=1e-4)
     bias = parts[list(params).index("bias")]
     np.testing.assert_allclose(bias, np.broadcast_to(np.eye(3), (5, 5, 3, 3)), rtol=1e-6)
+
+
+def test_functions_with_backward_derivatives_alone_have_the_methods_that_go_backwards(key, params):
+    sign = jax.custom_vjp(jnp.sign)  # with the derivative of the identity
+    sign.defvjp(lambda x: (jnp.sign(x), None), lambda _, cotangent: (cotangent,))
+
+    def apply(params, x):
+        return sign(x @ params["hidden"]) @ params["readout"] + params["bias"]
+
+    x = jax.random.normal(key, (3, 4))
+    for method in ("jacobian", "layerwise"):
+        hidden = np.sign(x @ params["hidden"])
+        through = np.sum(params["readout"] ** 2) * x @ x.T
+        expected = hidden @ hidden.T + 1 + through / 3
+        np.testing.assert_allclose(empirical_ntk(apply, params, x, method=method), expected, 1e-5)
+    for call in (
+        lambda: empirical_ntk(apply, params, x, method="vector_products"),
+        lambda: linearize(apply, params)(params, x),
+    ):
+        with pytest.raises(InputError, match="accepted: jax.custom_jvp in place of custom_vjp"):
+            call()
 
 
 def test_a_gram_of_the_finite_ntk_is_float64_where_its_parameters_are(key, params):

@@ -132,6 +132,9 @@ def test_left_out_errors_are_exact_where_the_preconditioner_is(given):
     exact = leave_one_out(eigendecompose(matrix), given[1], RIDGES)
     np.testing.assert_allclose(found.errors, exact, rtol=1e-5)
     assert (found.standard_errors < 1e-5 * exact).all()
+    for size in (1e-300, 1e200):  # of the kernel, on which the errors do not depend
+        scaled = leave_one_out_cg(size * matrix, given[1], RIDGES, **options)
+        np.testing.assert_allclose(scaled.errors, exact, rtol=1e-5)
 
 
 def test_left_out_errors_are_within_their_bars(given):

@@ -47,10 +47,12 @@ def test_predictions_are_the_nystrom_formula(given, size):
     np.testing.assert_allclose(fit.train_error, np.mean((own - targets) ** 2), rtol=1e-8)
     rest = gram(rbf, test, x[:25], dtype="float64") @ fit.weights + fit.mean
     np.testing.assert_allclose(rest, fit.predictions, rtol=1e-9, atol=1e-9)
-    # Targets of any size are fitted alike, and equal centres count once.
+    # Targets of any size and mean are fitted alike, and equal centres count once.
     large = regress_nystrom(rbf, x[:25], Stream.of(x, 1e9 * targets, size), test, **options)
     np.testing.assert_allclose(large.predictions / 1e9, fit.predictions, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(large.train_error / 1e18, fit.train_error, rtol=1e-6)
+    far = regress_nystrom(rbf, x[:25], Stream.of(x, targets + 1e8, size), test, **options)
+    np.testing.assert_allclose(far.train_error, fit.train_error, rtol=1e-5)
     twice = regress_nystrom(rbf, np.tile(x[:25], (2, 1)), stream, test, **options)
     assert twice.rank == 25
     np.testing.assert_allclose(twice.predictions, fit.predictions, atol=1e-7)

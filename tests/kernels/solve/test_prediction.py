@@ -126,6 +126,9 @@ def test_the_alignment_risk_is_its_formula_and_estimates_the_test_error(drawn):
         inverse = np.linalg.inv(gram / 25 + ridge * np.trace(gram) / 25**2 * np.eye(25))
         top = np.sum((inverse @ targets) ** 2) / 25
         assert risk == pytest.approx(top / (np.trace(inverse) / 25) ** 2, rel=1e-4)
+    for size in (1e-300, 1e200):  # of the kernel, on which the risk does not depend
+        scaled = kernel_alignment_risk(kernels.eigendecompose(size * gram), targets, [0.1, 2.0])
+        np.testing.assert_allclose(scaled, found, rtol=1e-9)
     rng, n, risks = np.random.default_rng(2), 80, []
     for _ in range(20):
         at = rng.standard_normal((n, P))

@@ -115,8 +115,10 @@ def test_gradient_flow_stays_finite_where_the_kernel_is_singular(given):
     assert spectrum.values[0] < 0
     flow = gradient_flow(spectrum, targets, gram_test[:, twice], (1e12,))
     assert np.abs(flow.train).max() < 3 and np.isfinite(flow.test).all()
-    with pytest.raises(NumericalError):
-        gradient_flow(spectrum, targets, gram_test[:, twice], (np.inf,))
+    for exact, time in ((False, np.inf), (True, 1e30), (True, np.inf)):
+        of = eigendecompose(gram_train) if exact else spectrum
+        with pytest.raises(NumericalError, match="not positive definite"):
+            gradient_flow(of, targets, gram_test[:, twice], (time,))
     indefinite = eigendecompose(np.diag([2.5, 2.5, -1.0]) / 4 * 3)
     with pytest.raises(NumericalError, match="its smallest eigenvalue is -0.75"):
         gradient_flow(indefinite, np.eye(3), np.eye(3), (1.0,))
