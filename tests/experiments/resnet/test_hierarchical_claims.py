@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.resnet.hierarchical.claims import by_cell, decisive
+from lsa_jax.experiments.resnet.hierarchical.claims import _epochs_between, by_cell, decisive
 from lsa_jax.reporting.outcomes import of_errors
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import ends
@@ -75,3 +75,12 @@ def test_the_best_of_noise_is_seldom_below_its_median():
         of = {place: np.exp(rng.normal(size=3)) for place in range(6)}
         below += ends(decisive(["place"], "one below", 1.0)(errors(of)))[1] < 0
     assert below <= 2
+
+
+def test_epochs_between_two_looks_have_the_error_of_rounding_both_up():
+    rows = [{"seed": s, "base_epoch": 4, "composite_epoch": 16 + 4 * s} for s in (0, 1)]
+    found = _epochs_between({}, 4)(Runs.of([], pd.DataFrame(rows)))
+    assert found.values.tolist() == [12, 16]
+    exact = np.random.default_rng(0).uniform(0, 400, (2, 100_000))
+    rounded = np.diff(4 * np.ceil(exact / 4) - exact, axis=0)
+    assert found.error == pytest.approx(rounded.std(), rel=0.01)
