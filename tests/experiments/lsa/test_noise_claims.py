@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from reports import make_report
 
-from lsa_jax.experiments.lsa.noise_curves.claims import claims_on_updates, runs_of
+from lsa_jax.experiments.lsa.noise_curves.claims import runs_of
 from lsa_jax.experiments.lsa.noise_curves.report import with_retained
 from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting.runs import Runs
@@ -66,10 +66,3 @@ def test_gaps_are_corrected_for_chance_and_paired_by_seed():
     assert (gap.status, gap.primary) == ("shown", False) and gap.spread < 1e-9
     own = rows_of(configure(paper_item=ITEM), results(config, accuracy, spread=0.0))[0]
     assert own.primary and own.holm and own.paper.startswith("above 0")
-
-
-def test_a_published_accuracy_has_the_error_of_its_test_examples():
-    """94.8 % of 1,025; two right and two wrong answers more (Agresti and Coull)."""
-    *_, last = claims_on_updates(configure(paper_item="conv_rfm/stars"))
-    share = (0.948 * 1025 + 2) / 1029
-    assert last.paper_error == pytest.approx(100 * (share * (1 - share) / 1029) ** 0.5)

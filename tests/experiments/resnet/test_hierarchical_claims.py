@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.resnet.hierarchical.claims import _epochs_between, by_cell, decisive
+from lsa_jax.experiments.resnet.hierarchical.claims import by_cell, decisive, epoch_claims
+from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS
 from lsa_jax.reporting.outcomes import of_errors
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import ends
+from lsa_jax.sweep.variants import set_fields
 
 
 def errors(of, num_test=10**8, kept=None):
@@ -77,10 +79,11 @@ def test_the_best_of_noise_is_seldom_below_its_median():
     assert below <= 2
 
 
-def test_epochs_between_two_looks_have_the_error_of_rounding_both_up():
-    rows = [{"seed": s, "base_epoch": 4, "composite_epoch": 16 + 4 * s} for s in (0, 1)]
-    found = _epochs_between({}, 4)(Runs.of([], pd.DataFrame(rows)))
-    assert found.values.tolist() == [12, 16]
-    exact = np.random.default_rng(0).uniform(0, 400, (2, 100_000))
-    rounded = np.diff(4 * np.ceil(exact / 4) - exact, axis=0)
-    assert found.error == pytest.approx(rounded.std(), rel=0.01)
+def test_a_signal_that_outputs_lack_is_missed_with_the_error_of_a_sample():
+    series = {"net": "2layer", "learner": "ntk"}
+    fields = {"question": "epochs", "sweep.baselines": (tuple(series.values()),)}
+    *_, claim = epoch_claims(set_fields(SETTINGS.default_config(), fields))
+    row = series | {"seed": 0, "num_test": 100, "composite_error": 1.0}
+    found = claim.statistic(Runs.of([], pd.DataFrame([row])))
+    products = np.random.default_rng(0).normal(size=(5000, 100))  # of outputs and signal
+    assert found.error == pytest.approx(((1 - products.mean(axis=1)) ** 2).std(), rel=0.05)
