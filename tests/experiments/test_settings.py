@@ -79,6 +79,7 @@ REFUSED = {
     ),
     "theory/laws": (
         ({"num_train": 2000}, "num_train"),
+        ({"law": "scaling", "num_train": 3}, "num_train"),
         ({"law": "grokking", "depth": 3}, "depth"),
         ({"law": "scaling", "model": "cnn"}, "model"),
     ),

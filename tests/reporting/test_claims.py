@@ -15,6 +15,7 @@ from lsa_jax.reporting.samples import (
     TAIL,
     Sample,
     Variance,
+    binomial_error,
     ends,
     fieller,
     half_length,
@@ -164,7 +165,7 @@ def test_a_claim_of_agreement_that_its_runs_cannot_show_is_only_measured():
     assert row.status == "measured" and "cannot" in row.note
 
 
-@pytest.mark.parametrize("spread", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 2.0, 10.0])
 @pytest.mark.parametrize("off", [0.0, 0.9, 1.1, 40.0])
 def test_an_interval_as_wide_as_the_range_shows_no_agreement_but_may_refute_it(spread, off):
     errors = 5.0 + off + spread * np.linspace(-1, 1, 5)
@@ -275,6 +276,33 @@ def test_a_multiple_has_the_interval_times_the_factor(keep, factor, plus):
             np.testing.assert_allclose(of(scaled), sorted(factor * np.array(of(sample)) + plus))
 
 
+def test_a_difference_of_skew_intervals_has_one_s_low_and_the_other_s_high():
+    """Zou and Donner (2008); it has the bounds of differences, and the fewer test examples."""
+
+    def skew(mean, below, above, count):
+        sample = Sample(pd.Series([mean]), count=count, bounds=(-1.0, 2 * mean))
+        return lambda runs: sample._replace(ends=lambda tail: (mean - below, mean + above))
+
+    found = minus(skew(7.0, 1.0, 2.0, 50), skew(3.0, 3.0, 4.0, 40))(Runs.of([], pd.DataFrame()))
+    np.testing.assert_allclose(ends(found), (4 - np.hypot(1, 4), 4 + np.hypot(2, 3)))
+    assert found.bounds == (-7.0, 15.0) and found.count == 40
+
+
+@pytest.mark.parametrize(("above", "near"), [(0.06, False), (0.04, True)])
+def test_what_is_left_of_one_seed_has_the_error_of_both_accuracies(above, near):
+    """By propagation of errors, or Fieller's less than three errors (0.016) above chance."""
+    accuracies, errors = 0.5 + above * np.array([1, 0.5]), []
+    rows = pd.DataFrame({"id": "", "seed": 0, "noise": [0, 1], "test_accuracy": accuracies})
+    errors = [binomial_error(one, 1000) for one in accuracies]
+    start, end = (accuracy(noise=noise) for noise in (0, 1))
+    found = ends(retained(start, end, chance=50.0)(Runs.of([], rows.assign(num_test=1000))))
+    reach = scipy.stats.norm.isf(TAIL) * np.hypot(errors[1], errors[0] / 2) / above
+    expected = (0.5 - reach, 0.5 + reach)
+    if near:
+        expected = fieller(above / 2, above, errors[1] ** 2, errors[0] ** 2, TAIL)
+    np.testing.assert_allclose(found, 100 * np.array(expected))
+
+
 def test_ratios_are_of_the_same_seed_and_tests_of_numbers_need_one():
     rows = pd.DataFrame(
         {"seed": seed, "kind": kind, "loss": loss}
@@ -348,6 +376,26 @@ def test_what_luck_alone_always_gives_is_undecided():
     every = Claim(item="all", statistic=lambda runs: found, every=True, luck=1.0)
     row = decide(every, Runs.of([], pd.DataFrame({"seed": range(9), "id": range(9)})))
     assert row.status == "undecided" and "no number of runs" in row.note
+    # By 1/12 in a run, 1/144 in two.
+    one = Claim(item="", statistic=lambda runs: Sample(pd.Series([1.0])), every=True, luck=1 / 12)
+    row = decide(one, Runs.of([], pd.DataFrame({"seed": [0], "id": [0]})))
+    assert row.status == "undecided" and "2 runs" in row.note
+
+
+def test_what_is_undecided_needs_what_parts_it_from_the_nearer_end_of_its_range():
+    errors = 1 + 2 * np.linspace(-1, 1, 3)
+    claim = Claim(item="", statistic=value("error"), above=0.0, below=10.0)
+    row = decide(claim, Runs.of([], pd.DataFrame({"seed": range(3), "error": errors})))
+    assert row.status == "undecided"
+    assert row.note == "it would take " + needed(Sample(pd.Series(errors)), 1.0)
+
+
+def test_a_learner_is_above_chance_by_more_than_the_error_of_its_accuracy():
+    """Of 1,000 examples it is 0.016, so that 0.53 may be chance and 0.54 is not."""
+    for right, is_met in ((530, False), (540, True)):
+        outcomes = np.arange(1000) < right
+        unmet = claims.above_chance("it", learner="one").unmet(runs_of({"one": outcomes * 1.0}))
+        assert (unmet == "") == is_met
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from lsa_jax.reporting.grades import (
     MARGIN,
     WIDEST,
     WORDS,
+    _difference,
+    _dynamics,
     answers,
     best_fixed,
     grade,
@@ -17,6 +19,7 @@ from lsa_jax.reporting.grades import (
 )
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample
 from lsa_jax.reporting.statistics import score
 
 EXAMPLES = 5000
@@ -134,6 +137,28 @@ def test_intervals_contain_the_true_difference_and_narrow_by_pairing():
     *_, gain = answer.grades
     assert gain.low < 2.0 < gain.high
     assert gain.high - gain.low < 2 * 1.96 * 100 * np.sqrt(2 * 0.09 / EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (0.01, 0.09, "follows"),
+        (0.05, 0.3, "undecided"),
+        (0.2, 0.4, "between"),
+        (0.2, 0.6, "undecided"),
+        (0.6, 0.8, "leaves"),
+    ],
+)
+def test_c_has_the_grade_that_all_of_its_interval_has(low, high, word):
+    sample = Sample(pd.Series([(low + high) / 2]), ends=lambda tail: (low, high))
+    assert _dynamics(sample).words == (word,)
+
+
+@pytest.mark.parametrize(("error", "word"), [(1.1, "equal"), (1.25, "undecided")])
+def test_no_difference_is_two_one_sided_tests_at_5_percent(error, word):
+    """Within 2 points: 1.1 times 1.645, though not times 1.96."""
+    sample = Sample(pd.Series([0.0]), error=error)
+    assert _difference("gain", "", sample, 2.0, False).words == (word,)
 
 
 def test_the_best_fixed_kernel_is_chosen_by_errors_on_training_examples():

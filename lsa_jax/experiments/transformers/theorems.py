@@ -225,8 +225,10 @@ def run_theorem(config: Config, task: sampler.DecisionLists) -> Outcome:
         "start_accuracy": rows[0]["accuracy"],
         "start_loss": rows[0]["loss"],
         "largest_rise": float(np.diff([row["loss"] for row in rows]).max(initial=-np.inf)),
-        "least_slope_ratio": min(row["gradient_norm"] ** 2 for row in wrong) / descent.threshold,
     }
+    if wrong:  # labels that all tokens of a sequence share may be right at W = 0
+        least = min(row["gradient_norm"] for row in wrong)
+        metrics["least_slope_ratio"] = least**2 / descent.threshold
     if perfect is not None:
         metrics["ordered"] = rows[perfect]["ordered"]
     if not fixed:

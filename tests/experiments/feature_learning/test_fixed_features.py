@@ -11,6 +11,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
     fit_best,
     fit_hinge,
+    has_bound,
     random_features,
 )
 from lsa_jax.experiments.feature_learning.fixed_features.settings import SETTINGS
@@ -90,6 +91,8 @@ def test_the_best_fit_is_that_of_the_least_validation_loss_and_has_the_theorem_s
     assert found.metrics["bound"] == pytest.approx(0.5 * (1 - 8**0.5 * best["norm"] / 32))
     far = fit_best(make(**fields, k=1)[0], data, lambda x, scale: x * scale)
     assert far.metrics["bound"] == 0
+    # 3 < k <= D / 16.
+    assert [has_bound(d, k) for d, k in ((80, 5), (79, 5), (100, 3))] == [True, False, False]
 
 
 @pytest.fixture(scope="module")

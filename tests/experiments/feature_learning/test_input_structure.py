@@ -1,14 +1,17 @@
 """Teachers and students of input structure: data, losses and a whole run."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from small_sweeps import maker, swept
 
 from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.input_structure import experiment
+from lsa_jax.experiments.feature_learning.input_structure import experiment, report
 from lsa_jax.experiments.feature_learning.input_structure.experiment import (
     Material,
     load,
@@ -18,6 +21,7 @@ from lsa_jax.experiments.feature_learning.input_structure.experiment import (
 from lsa_jax.experiments.feature_learning.input_structure.settings import SETTINGS
 from lsa_jax.models.model import Model
 from lsa_jax.reporting import files, outcomes
+from lsa_jax.reporting.runs import Runs
 
 TINY = {
     "data.dataset": "digits",
@@ -218,3 +222,29 @@ def test_outcomes_are_in_the_order_of_the_test_inputs_where_seeds_share_them(fin
             assert found.values[40:].mean() == pytest.approx(row["test_injected_part"])
     assert tests["direct"] == tests[0.0] and len(tests[0.0]) == len(tests[0.5]) == 1
     assert tests[0.5] != tests[0.0]
+
+
+def test_the_first_minimum_is_before_the_first_rise_of_losses_that_show_learning():
+    curves = ([2.0, 1.0, 1.5, 0.5], [2.0, 1.0, 0.9, 0.8], [2.4, 2.3, 2.31, 2.32])
+    rows = [
+        {"seed": seed, "size": size, "test_loss": loss}
+        for seed, losses in enumerate(curves)
+        for size, loss in zip((1, 2, 4, 8), losses, strict=True)
+    ]
+    found = report.first_minima(Runs.of([], pd.DataFrame(rows)))
+    np.testing.assert_array_equal(found, [2, 8, np.nan])
+
+
+def test_luck_is_the_share_of_random_orders_and_sizes_that_would_support_a_claim():
+    config = make(sweep__direct_size=(1, 4, 8, 9))[0]
+    (choice,) = report.choice_claims(config)
+    orders = np.array(list(itertools.permutations(range(4))))
+    second = (orders[:, 0] > orders[:, 1]) & (orders[:, 1] < orders[:, 2])
+    assert choice.luck == pytest.approx(second.mean())
+    axes = {"sweep__size": (1, 2, 4, 8), "sweep__direct_size": (1, 2, 4, 8)}
+    rising, near = report.size_claims(
+        make(**axes, sweep__teacher_size=(2, 3), sweep__share=(1.0,))[0]
+    )
+    first, second = np.array(list(itertools.product(range(4), repeat=2))).T
+    assert rising.luck == np.mean(first < second)
+    assert near.luck == np.mean(np.abs(first - second) <= 1)

@@ -10,6 +10,7 @@ import scipy.stats
 from small_sweeps import maker, swept
 
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.learning import learners, settings
 from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT
 from lsa_jax.experiments.feature_learning.learning.settings import SETTINGS
@@ -43,6 +44,14 @@ make = maker(SETTINGS, TINY)
 
 def configured(**fields):
     return make(**fields)[1][0].config
+
+
+@pytest.mark.parametrize(
+    "fields", [{"negative_share": 1.0}, {"labels": "interval", "interval": (0, 3)}]
+)
+def test_examples_of_one_label_are_refused(fields):
+    with pytest.raises(InputError, match="label"):
+        make_task(configured(**{f"data__{name}": value for name, value in fields.items()}))
 
 
 def test_patterns_are_as_likely_as_the_mixture_says():

@@ -28,6 +28,7 @@ from lsa_jax.reporting import files
 from lsa_jax.reporting import outcomes as kept
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import ends
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.variants import set_fields
 
@@ -195,3 +196,14 @@ def test_a_share_of_draws_is_shown_by_many_and_refuted_by_one(errors, most, stat
         tested.low,
         tested.high,
     )
+
+
+def test_a_share_is_of_draws_that_surely_or_possibly_err_with_all_draws_at_once():
+    """On 1,000 examples 0.122 is 2.1 errors above the bound, and one of four may be off by 2.5."""
+    errors = [0.3, 0.2, 0.122, 0.09]
+    rows = pd.DataFrame({"learner": "kernel", "k": 9, "m": 1, "test_error": errors})
+    runs = Runs.of([], rows.assign(seed=range(4), num_test=1000))
+    share, *_ = make_claims(9, [1], is_largest=False)
+    found = ends(share.statistic(runs))
+    (low, _), (_, high) = (scipy.stats.binomtest(count, 4).proportion_ci(0.95) for count in (2, 4))
+    np.testing.assert_allclose(found, (low, high))

@@ -43,6 +43,8 @@ def test_each_lemma_is_checked_where_it_applies():
     assert math.isnan(check_lemmas(config, late)["lemma3_sketch_least"])
     assert found["onset_ratio"] == pytest.approx(3.0)  # half way from 1 to 5
     assert found["bias_ratio"] == pytest.approx(3.0)
+    # From a large start b may fall at once.
+    assert math.isnan(check_lemmas(make()[0], course.assign(grad_b=1.0))["onset_ratio"])
 
 
 def test_a_flow_is_followed_to_the_error_and_its_trajectory_is_reported(tmp_path):

@@ -141,6 +141,8 @@ def test_two_filters_are_the_formula_and_with_equal_ones_the_one_filter():
     one = ONE_FILTER.apply(TWO_FILTERS.summary(both), to_float32(inputs))
     two = TWO_FILTERS.apply(both, to_float32(inputs))
     np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
+    # Thresholds alone learn at a rate of their own.
+    assert TWO_FILTERS.rates(0.3, 0.1) == TwoFilters(w=0.3, b=0.1, a=0.3)
 
 
 @pytest.mark.parametrize("num_features", [1, 2, 5])

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
     Design,
+    _solver,
     candidates,
     discriminant,
     draw_directions,
@@ -138,3 +140,8 @@ def test_more_filters_never_do_worse(key):
         design = search_thresholds(rows, sigma, k, shares, sweeps=0, starts=1, known=known)
         known, before, last = design.thresholds, last, separation(design, sigma, k)
         assert last >= before * (1 - 1e-6)
+
+
+def test_a_covariance_that_is_singular_to_rounding_is_refused():
+    with pytest.raises(NumericalError, match="the 2 features .* config.m"):
+        _solver(np.array([[1.0, 1.0], [1.0, 1 - 1e-6]]))

@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.resnet.hierarchical.claims import by_cell, decisive
+from lsa_jax.experiments.resnet.hierarchical.claims import by_cell, decisive, epoch_claims
+from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS
 from lsa_jax.reporting.outcomes import of_errors
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import ends
+from lsa_jax.sweep.variants import set_fields
 
 
 def errors(of, num_test=10**8, kept=None):
@@ -75,3 +77,13 @@ def test_the_best_of_noise_is_seldom_below_its_median():
         of = {place: np.exp(rng.normal(size=3)) for place in range(6)}
         below += ends(decisive(["place"], "one below", 1.0)(errors(of)))[1] < 0
     assert below <= 2
+
+
+def test_a_signal_that_outputs_lack_is_missed_with_the_error_of_a_sample():
+    series = {"net": "2layer", "learner": "ntk"}
+    fields = {"question": "epochs", "sweep.baselines": (tuple(series.values()),)}
+    *_, claim = epoch_claims(set_fields(SETTINGS.default_config(), fields))
+    row = series | {"seed": 0, "num_test": 100, "composite_error": 1.0}
+    found = claim.statistic(Runs.of([], pd.DataFrame([row])))
+    products = np.random.default_rng(0).normal(size=(5000, 100))  # of outputs and signal
+    assert found.error == pytest.approx(((1 - products.mean(axis=1)) ** 2).std(), rel=0.05)

@@ -214,6 +214,8 @@ def test_powers_are_fitted_to_the_late_steps():
     columns = {"step": steps, "train_loss": losses, "kernel_loss": np.maximum(steps, 1) ** -0.25}
     expected = {"exponent": 0.4, "kernel_exponent": 0.25}
     assert experiment.exponents(columns) == pytest.approx(expected)
+    ends = {name: values[[0, -1]] for name, values in columns.items()}
+    assert np.isnan([*experiment.exponents(ends).values()]).all()
 
 
 def test_evaluations_are_even_and_for_grokking_even_in_log_steps():

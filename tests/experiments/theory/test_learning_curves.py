@@ -2,12 +2,14 @@
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from small_sweeps import maker
 
 from lsa_jax import kernels
 from lsa_jax.experiments.theory.learning_curves import claims, experiment
 from lsa_jax.experiments.theory.learning_curves.settings import SETTINGS
+from lsa_jax.reporting.runs import Runs
 
 SMALL = {
     "num_others": 20,
@@ -124,6 +126,14 @@ def test_a_changed_pool_keeps_its_spectrum_or_its_eigenvectors(shared):
         assert part.gram.shape == (size, size)
         np.testing.assert_allclose(part.targets.mean(axis=0), 0, atol=1e-7)
     assert experiment.change_pool(pool, "none", 0) is pool
+
+
+def test_predictions_deviate_as_far_below_the_measurement_as_above():
+    ratios = {4: 0.8, 8: 1.1}
+    rows = [{"seed": s, "num_train": n, "ratio": r} for n, r in ratios.items() for s in (0, 1)]
+    for counts, furthest in (((4, 8), 0.2), ((8,), 0.1)):
+        sample = claims._furthest(counts)(Runs.of([], pd.DataFrame(rows)))
+        np.testing.assert_allclose(sample.values, furthest)
 
 
 def test_a_change_of_the_pool_that_no_number_of_examples_fits_has_no_claim():

@@ -43,6 +43,15 @@ def test_theorems_hold_with_the_bounds_as_written(question, tmp_path):
     assert result["least_slope_ratio"] == pytest.approx(least / threshold) and least > threshold
 
 
+def test_a_descent_that_is_right_from_the_start_has_no_gradient_while_wrong(tmp_path):
+    """Of L_a = (a - 1, a) modulo 3 both tokens of any pair have one label, which noise may pick."""
+    fields = {"lists": "cyclic", "list_step": 2, "sweep__cases": ((3, 2, 2),)}
+    _, points = make(question="value_near", **fields, sweep__seed=(0,))
+    (outcome,) = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    assert outcome.metrics["start_accuracy"] == 1 and outcome.metrics["first_perfect"] == 0
+    assert outcome.status == "ok" and "least_slope_ratio" not in outcome.metrics
+
+
 def test_the_scale_is_that_of_theorem_4_4():
     by_hand = (4 * 1.5 * 2 + 6 * 0.5 / 3) * 10 * 9 * 56 + 2
     assert theorems.trained_value_scale(3, 2, 1 / 56, 0.5, 1.5) == pytest.approx(by_hand)

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning import dictionary
 from lsa_jax.experiments.feature_learning.dictionary import PatternLaw
 from lsa_jax.sweep.fields import Config
@@ -71,7 +72,7 @@ def make_law(config: Config, *, structured: bool) -> PatternLaw:
 
 
 def make_task(config: Config) -> PatternTask:
-    """Draws a seed's examples.
+    """Draws a seed's examples; raises InputError where all for training have one label.
 
     With an orthonormal dictionary and no noise, inputs are their coordinates in it, p = D: a
     network depends on an input x through <w, x> = <M^T w, phi> alone, and descent on w keeps to the
@@ -91,6 +92,11 @@ def make_task(config: Config) -> PatternTask:
             noise_key = jax.random.fold_in(split_key, Learning.NOISE)
             x = np.asarray(dictionary.compose(noise_key, x, matrix, data.noise_std))
         splits.append((x, y))
+    if len(labels := set(splits[0][1].tolist())) < 2:
+        raise InputError(
+            f"config.data gives all {data.num_train} training examples the label {labels.pop():g}; "
+            "accepted: a law, negative_share and num_train with both labels"
+        )
     mean, scale = dictionary.normalisation(splits[0][0])
     # The training examples' patterns with structure, also where these examples have none.
     own = jax.random.fold_in(key, Learning.TRAIN), data.num_train

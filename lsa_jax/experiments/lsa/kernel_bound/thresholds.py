@@ -29,6 +29,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 from scipy.special import ndtr, ndtri
 
+from lsa_jax.errors import NumericalError
+
 # Nodes and length of the quadrature over a standard normal number beyond a threshold.
 _NODES, _REACH = 64, 9.0
 
@@ -126,11 +128,21 @@ def row_covariance(first: Design, second: Design) -> Float[np.ndarray, "f1 f2"]:
 
 
 def _solver(covariance: Float[np.ndarray, "f f"]):
-    """Returns a function that solves with a covariance, scaled to be a correlation matrix."""
+    """Returns a function that solves with a covariance, scaled to be a correlation matrix.
+
+    Raises:
+        NumericalError: it is singular to rounding, as with many more filters than coordinates.
+    """
     scale = 1 / np.sqrt(np.diag(covariance))
     correlation = covariance * scale[:, None] * scale[None]
     correlation[np.diag_indices_from(correlation)] += _JITTER
-    factor = scipy.linalg.cho_factor(correlation, overwrite_a=True)
+    try:
+        factor = scipy.linalg.cho_factor(correlation, overwrite_a=True)
+    except np.linalg.LinAlgError:
+        raise NumericalError(
+            f"the covariance of the {len(scale)} features is singular to rounding; lower "
+            "config.m, or config.max_features to leave such kernels out"
+        ) from None
 
     def solve(right: Float[np.ndarray, "f ..."]) -> Float[np.ndarray, "f ..."]:
         scales = scale.reshape(-1, *[1] * (right.ndim - 1))

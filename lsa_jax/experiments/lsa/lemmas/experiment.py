@@ -31,9 +31,15 @@ from lsa_jax.sweep.experiment import Config, Experiment, Outcome, Point, Progres
 
 
 def _onset(course: pd.DataFrame) -> float:
-    """Returns w.w* from where on b falls: at the last zero of its slope before the largest."""
+    """Returns w.w* from where on b falls: at the last zero of its slope before the largest.
+
+    It is NaN where b falls from the start.
+    """
     slope, c = course["grad_b"].to_numpy(), course["w_dot_wstar"].to_numpy()
-    last = np.flatnonzero(slope[: slope.argmax()] < 0)[-1]
+    rising = np.flatnonzero(slope[: slope.argmax()] < 0)
+    if not len(rising):
+        return math.nan
+    last = rising[-1]
     return float(np.interp(0.0, slope[last : last + 2], c[last : last + 2]))
 
 

@@ -323,11 +323,14 @@ def kernel_losses(model: Model, train: Dataset, rate: float, steps: Sequence[int
 
 
 def exponents(columns: dict[str, np.ndarray]) -> dict[str, float]:
-    """Returns the powers of 1 / step with which the losses fall, from `FROM` of the steps on."""
+    """Returns the powers of 1 / step with which the losses fall, from `FROM` of the steps on.
+
+    They are NaN where there is one evaluation from there on.
+    """
     late = columns["step"] >= FROM * columns["step"][-1]
-    at = np.log(columns["step"][late])
+    at, few = np.log(columns["step"][late]), late.sum() < 2
     return {
-        name: -float(np.polyfit(at, np.log(columns[column][late]), 1)[0])
+        name: np.nan if few else -float(np.polyfit(at, np.log(columns[column][late]), 1)[0])
         for name, column in (("exponent", "train_loss"), ("kernel_exponent", "kernel_loss"))
     }
 

@@ -79,6 +79,8 @@ def sweep(config: Config) -> list[dict[str, object]]:
 RULES = (
     Rule("num_train", lambda c: LAWS[c.law].task != "digits" or c.num_train <= DIGITS,
          f"at most {DIGITS} digits"),
+    Rule("num_train", lambda c: LAWS[c.law].task != "circle" or c.num_train >= 4,
+         "4 or more for the law {c.law!r}, whose targets have modes below half of them"),
     Rule("depth", lambda c: c.law != "grokking" or c.depth == 2, "2 for the law 'grokking'"),
     Rule("model", lambda c: c.model == "mlp" or LAWS[c.law].task == "digits",
          "'mlp' for the law {c.law!r}"),
