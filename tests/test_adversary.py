@@ -71,7 +71,6 @@ def decided(folder):
 
 
 def runs_of(folder):
-    """Returns the settings of the finished runs of a folder, by id."""
     _, points = points_of(folder)
     return {
         point.id: {name.split(".")[-1]: value for name, value in point.settings.items()}
@@ -156,7 +155,6 @@ def test_spoiled_seeds_show_nothing(kind, spoil, unpacked, tmp_path):
 
 
 def changed(folder, change):
-    """Changes the numbers of every run's result."""
     rng = np.random.default_rng(0)
     for run, own in runs_of(folder).items():
         result = files.read_result(folder, run)
@@ -172,7 +170,6 @@ def learned_nothing(result, rng):
 
 
 def not_fitted(result, rng):
-    """Training accuracies far from a fit."""
     return {"train_accuracy": 0.5 + 0.01 * rng.random()}
 
 
@@ -189,7 +186,6 @@ def exchanged(folder, learners):
 
 
 def gaps(folder):
-    """Returns the statuses of claims that the network exceeds another learner."""
     return {i: status for i, status in decided(folder).items() if "etwork minus" in i}
 
 

@@ -1,5 +1,3 @@
-"""Programs of the processor that they are built for."""
-
 import jax
 import numpy as np
 

@@ -1,5 +1,3 @@
-"""neural-tangents imports quietly, leaves jax unchanged, and can be traced."""
-
 import runpy
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Compiled programs are kept on disk, and computed numbers stay the same bits."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""The suite `agreement`: both sides compute the same."""
-
 import importlib.util
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The row of a contest has its rates and differences."""
-
 import time
 
 import numpy as np

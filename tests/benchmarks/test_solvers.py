@@ -1,5 +1,3 @@
-"""The suite `solvers`: every way solves the same system."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Pairs trained together and one after the other end at the same weights."""
-
 from benchmarks import stability
 from benchmarks.measure import measure
 

@@ -1,5 +1,3 @@
-"""Data sets come out as they were written, from every layout."""
-
 import gzip
 import os
 import shutil

@@ -1,5 +1,3 @@
-"""Photographs, folders of classes and tiny ImageNet are read as they were written."""
-
 import shutil
 import zipfile
 
@@ -31,7 +29,6 @@ def test_photograph_of_the_right_height_is_only_cut_at_the_centre(height, width,
 
 
 def values(dataset):
-    """Returns the colour of pictures of one colour."""
     assert (dataset.inputs == dataset.inputs[:, :1, :1, :1]).all()
     return np.rint(dataset.inputs[:, 0, 0, 0] * 255)
 

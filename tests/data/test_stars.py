@@ -1,5 +1,3 @@
-"""Places and numbers of stars."""
-
 import numpy as np
 
 from lsa_jax.data import stars

@@ -1,5 +1,3 @@
-"""Photographs of a WordNet synset."""
-
 import numpy as np
 import pytest
 from PIL import Image

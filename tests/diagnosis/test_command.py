@@ -1,5 +1,3 @@
-"""`lsa-jax diagnose` answers from a file of Python and data; bad input costs one line."""
-
 import re
 import runpy
 import shlex

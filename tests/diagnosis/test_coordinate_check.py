@@ -1,5 +1,3 @@
-"""The coordinate check of any network: slopes and curves of known laws, and of real widths."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -91,8 +89,6 @@ def test_two_classes_are_also_those_of_one_output():
 
 
 class Net(nn.Module):
-    """Two dense layers of flax."""
-
     width: int
 
     @nn.compact

@@ -1,5 +1,3 @@
-"""Targets as users have them become one kind of task, and splits test each example once."""
-
 import jax
 import numpy as np
 import pandas as pd

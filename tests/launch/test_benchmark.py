@@ -1,5 +1,3 @@
-"""The benchmark command prints and writes its rows."""
-
 import json
 import os
 

@@ -29,7 +29,6 @@ ENVIRONMENT = {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("device_count=8", "d
 
 
 def results(workdir: Path) -> dict[str, str]:
-    """Returns a hash of each run's numbers, without its times, and of its history."""
     found = {}
     for path in workdir.glob("runs/*/result.json"):
         result = json.loads(path.read_text())
@@ -44,13 +43,11 @@ class Witness:
     """Sees each result when it appears, and whether it is written again with other numbers."""
 
     def __init__(self, workdir: Path) -> None:
-        """Watches a sweep's folder."""
         self._workdir, self._inodes = workdir, {}
         self.first: dict[str, str] = {}
         self.again = self.different = 0
 
     def look(self) -> None:
-        """Compares the results with those seen before."""
         inodes = {p: p.stat().st_ino for p in self._workdir.glob("runs/*/result.json")}
         written = [path for path, inode in inodes.items() if self._inodes.get(path) != inode]
         self._inodes = inodes
@@ -63,7 +60,6 @@ class Witness:
 
 @pytest.fixture
 def begin(fork):
-    """Starts a command in a fork, on one device."""
     started = []
 
     def start(script, *arguments):
@@ -77,7 +73,6 @@ def begin(fork):
 
 @pytest.fixture
 def scheduler(tmp_path):
-    """Starts a scheduler of Dask, and returns its address."""
     log = tmp_path / "scheduler.log"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host=127.0.0.1"]
     command += ["--port=0", "--no-dashboard"]
@@ -100,7 +95,6 @@ def wait_until(happened):
 
 @pytest.fixture(scope="module")
 def whole(fork, tmp_path_factory):
-    """The results of an undisturbed sweep."""
     workdir = tmp_path_factory.mktemp("whole") / "out"
     ended = fork("sweep", *WORDS, f"--workdir={workdir}", environment=os.environ | ENVIRONMENT)
     status, _, errors = ended.wait()

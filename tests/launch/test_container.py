@@ -1,5 +1,3 @@
-"""Recipes of containers install extras of setup.cfg, and workers start as the pages write it."""
-
 import configparser
 import re
 import shlex

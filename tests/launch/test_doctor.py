@@ -1,5 +1,3 @@
-"""The command examines a machine, and calibrates a preflight on it."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Every command: flags of files and folders are paths, in any spelling."""
-
 import json
 import shutil
 import subprocess

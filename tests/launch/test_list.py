@@ -1,5 +1,3 @@
-"""launch.list and launch.show print configurations."""
-
 import re
 
 

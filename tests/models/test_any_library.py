@@ -1,5 +1,3 @@
-"""Networks of any library are recognised by their type."""
-
 import functools
 
 import jax

@@ -1,5 +1,3 @@
-"""Parameters of the image classifiers by shape, accepted sizes, pooling windows."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

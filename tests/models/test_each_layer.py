@@ -1,5 +1,3 @@
-"""Each layer by itself against numpy."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

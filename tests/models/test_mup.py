@@ -1,5 +1,3 @@
-"""muP: its table, its base, and that features move as much at any width."""
-
 import functools
 
 import jax
@@ -16,7 +14,6 @@ MARGIN = 0.15
 
 
 def dense(width):
-    """A multilayer perceptron."""
     hidden = (models.Dense(width, 2**0.5, 0.1), models.Relu())
     return [models.Flatten(), *hidden, *hidden, models.Dense(3, b_std=0.1)]
 

@@ -1,5 +1,3 @@
-"""Networks against loops in numpy; one hidden layer's mean kernel is the infinite one."""
-
 from functools import partial
 
 import jax

@@ -1,5 +1,3 @@
-"""Nonlinearities of one's own, and mistakes in a description: one line before any compute."""
-
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,8 +31,6 @@ from lsa_jax.models import (
 
 @dataclass(frozen=True)
 class Sine(Elementwise):
-    """A nonlinearity that the package does not have, with its duals."""
-
     def phi(self, x):
         return jnp.sin(x)
 
@@ -132,8 +128,6 @@ def test_statistics_and_counts_of_others_are_refused_in_a_line(key):
 
 
 class OfAStep(Layer):
-    """A layer with a step in place of a tuple of steps."""
-
     def finite(self, x, module):
         return x
 

@@ -1,5 +1,3 @@
-"""Kernels by Monte Carlo: against formulas, wide networks, and a closed form of max pooling."""
-
 import jax
 import numpy as np
 import pytest

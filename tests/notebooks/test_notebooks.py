@@ -1,5 +1,3 @@
-"""Every notebook runs, has its outputs, and opens in Colab where the project's address is set."""
-
 import copy
 import importlib.util
 import os

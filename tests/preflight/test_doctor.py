@@ -1,5 +1,3 @@
-"""Doctor: all checks pass on a machine in order, and each injected fault fails the right one."""
-
 import errno
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""Programs of a machine that is not there: found without computing, counted, compiled, priced."""
-
 import json
 import math
 

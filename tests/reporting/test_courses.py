@@ -1,5 +1,3 @@
-"""Curves of runs: their numbers, their axis, their points."""
-
 import math
 
 import pytest

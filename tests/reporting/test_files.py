@@ -1,5 +1,3 @@
-"""Files are whole or absent, and damaged ones are named."""
-
 import contextlib
 import errno
 import json

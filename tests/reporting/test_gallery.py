@@ -1,5 +1,3 @@
-"""Figures of the gallery are small, and the same drawings."""
-
 import io
 import re
 import xml.etree.ElementTree as ElementTree

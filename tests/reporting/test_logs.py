@@ -1,5 +1,3 @@
-"""Logs are copies of the files on disk, written once."""
-
 import json
 import os
 import resource

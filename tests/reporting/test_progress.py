@@ -1,5 +1,3 @@
-"""The time left comes from the pace since the first report."""
-
 import io
 import re
 

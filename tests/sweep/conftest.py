@@ -1,5 +1,3 @@
-"""A gallery and the finished sweeps that go into it."""
-
 from pathlib import Path
 
 import pytest

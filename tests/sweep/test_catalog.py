@@ -1,5 +1,3 @@
-"""Configurations are listed with cost and data, and filtered by both."""
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Accepted values of fields, and the line that refuses others."""
-
 import ml_collections
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Examples for tests of training."""
-
 import jax
 import jax.numpy as jnp
 import pytest

@@ -1,5 +1,3 @@
-"""Measures along training: their marks, examples and values."""
-
 import functools
 
 import jax

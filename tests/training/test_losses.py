@@ -1,5 +1,3 @@
-"""Losses against their formulas in numpy; shapes and classes that do not fit."""
-
 import itertools
 
 import jax

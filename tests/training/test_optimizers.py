@@ -1,5 +1,3 @@
-"""Optimisers and schedules against the definitions, in plain numbers."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Examples that only fill up a partial batch count nowhere, in statistics of the batch either."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Masks of dropout, refused losses and targets, and steps of optax's optimisers."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -154,7 +152,6 @@ STEPS = 3
 
 
 def by_optax(optimizer, loss, params):
-    """Returns the parameters after optax's own loop."""
     optimizer = optax.with_extra_args_support(optimizer)
     state = optimizer.init(params)
     for _ in range(STEPS):

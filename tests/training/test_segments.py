@@ -1,5 +1,3 @@
-"""Segments resume where they were killed, end where nothing is left, and refuse other runs."""
-
 import re
 import warnings
 from typing import Any, NamedTuple

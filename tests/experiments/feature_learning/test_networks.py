@@ -1,5 +1,3 @@
-"""The paper's networks: truncated ReLUs, ResNet(m) and squares."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Places of directions in the plane, and their clusters."""
-
 import numpy as np
 import pytest
 

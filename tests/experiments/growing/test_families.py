@@ -1,5 +1,3 @@
-"""Regret, recall, correlations and phases against the thesis' tables and tables made by hand."""
-
 import ml_collections
 import numpy as np
 import pandas as pd

@@ -1,5 +1,3 @@
-"""Hidden and predicted tokens of each objective have the published laws."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

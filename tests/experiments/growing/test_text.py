@@ -1,5 +1,3 @@
-"""From text to windows of token ids."""
-
 import sys
 from types import ModuleType
 

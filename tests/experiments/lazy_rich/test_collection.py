@@ -1,5 +1,3 @@
-"""The collection of networks and tasks: its data, its runs, and the claims on its answers."""
-
 from collections import Counter
 
 import jax

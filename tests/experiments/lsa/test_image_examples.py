@@ -1,5 +1,3 @@
-"""Examples: the images that are drawn are the learners' images."""
-
 import numpy as np
 import pandas as pd
 from reports import make_report

@@ -1,5 +1,3 @@
-"""Theorem 2: fits of fixed filters against closed forms and scikit-learn, and decisions."""
-
 import math
 
 import jax

@@ -1,5 +1,3 @@
-"""Learners of noise curves that follow a network, its dials, and the feature machine."""
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,5 +1,3 @@
-"""Which images and backgrounds the points of a sweep share, and how bright backgrounds are."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Noise curves: points that run together, the data of all learners, and exact solutions."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Training dynamics: Algorithm 1 on its minibatches, claims and the population's course."""
-
 import json
 
 import jax

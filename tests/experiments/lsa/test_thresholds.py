@@ -1,5 +1,3 @@
-"""The finite CNTK: its features, their covariance, and the search for thresholds."""
-
 import itertools
 import math
 

@@ -1,5 +1,3 @@
-"""Networks of small norm: their construction, their search, claims and report."""
-
 import functools
 import itertools
 

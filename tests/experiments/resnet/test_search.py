@@ -1,5 +1,3 @@
-"""A search trains as plain momentum would, drops by its rule, and survives a kill."""
-
 import jax
 import numpy as np
 import pytest

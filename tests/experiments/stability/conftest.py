@@ -1,5 +1,3 @@
-"""Pairs of a few examples, as all tests of stability make them."""
-
 import pytest
 from small_sweeps import maker
 
@@ -16,5 +14,4 @@ TINY = {
 
 @pytest.fixture(scope="session")
 def make():
-    """Returns a function of fields, with __ for dots, to a configuration and its points."""
     return maker(SETTINGS, TINY)

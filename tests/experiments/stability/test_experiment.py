@@ -1,5 +1,3 @@
-"""Pairs that differ in one example: equal samples give equal models, killed runs the same bits."""
-
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Exponents of the maxima, and how often their intervals contain the exponent."""
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,3 @@
-"""Influence functions against training again, and both against their definitions."""
-
 import numpy as np
 import pandas as pd
 import pytest

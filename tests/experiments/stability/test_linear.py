@@ -1,5 +1,3 @@
-"""Linear models of a pair: start, updates and measures, in plain numpy."""
-
 import functools
 
 import jax

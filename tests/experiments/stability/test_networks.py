@@ -1,5 +1,3 @@
-"""Networks on S and S', of a linear map with statistics of its batches, against plain numpy."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Predicted and measured learning curves: pools, learners, and the claims on them."""
-
 import jax
 import numpy as np
 import pytest
@@ -26,7 +24,6 @@ make = maker(SETTINGS, SMALL)
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """Returns the outcomes by learner and number of examples, and the data of a group."""
     _, points = make()
     data, found = experiment.load(points, None), {}
     for group in experiment.EXPERIMENT.groups(points):

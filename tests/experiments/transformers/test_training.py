@@ -1,5 +1,3 @@
-"""Training from a random V: starts, measures, resuming."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Infinite-width kernels against closed forms, and refused calls."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Duals by series against closed forms, and wrong duals that are refused."""
-
 import dataclasses
 
 import jax

@@ -1,5 +1,3 @@
-"""The recursion in tiles, on other platforms, and its derivatives in float64."""
-
 from functools import partial
 
 import jax

@@ -1,5 +1,3 @@
-"""Matrices of all pairs by tiles: every entry, no tile too many, and derivatives."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Gradients of kernel predictors against closed forms and autodiff in float64."""
-
 import dataclasses
 import functools
 

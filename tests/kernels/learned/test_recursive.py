@@ -1,5 +1,3 @@
-"""Recursive feature machines: the rule, the learned directions, and resumption."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""A Gram matrix in a file survives its process, and is never mixed with another."""
-
 import errno
 import os
 import subprocess

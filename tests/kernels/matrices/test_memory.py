@@ -1,5 +1,3 @@
-"""Free memory and disk space."""
-
 import shutil
 
 import jax

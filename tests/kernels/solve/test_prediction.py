@@ -1,5 +1,3 @@
-"""Predicted learning curves against Monte Carlo, closed forms and limits."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Kernel ridge regression and posteriors against linear algebra, scikit-learn and a library."""
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
