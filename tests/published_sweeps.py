@@ -23,6 +23,7 @@ RUNS = {"k=64": 2, "k=256": 1}
 
 
 def remake(folder):
+    """Writes the files of a report and returns it."""
     figure, axis = plt.subplots(figsize=(2, 1))
     axis.plot([0, 1], [1, 0])
     for kind in ("svg", "png"):
@@ -39,6 +40,7 @@ def draw(axis):
 
 
 def configuration(name):
+    """Returns the file of a configuration, of any size."""
     return f'''"""Figure {name}: it shows."""
 import ml_collections
 
@@ -53,6 +55,7 @@ def get_sweep(config):
 
 
 def finish(workdir, name, command=(), points=POINTS):
+    """Writes the files of a finished sweep."""
     config = {"experiment": "lsa/lemmas", "name": name}
     record = RECORD | {"command": list(command), "config": config, "sweep": points}
     record["host"] = HOST
@@ -77,5 +80,6 @@ def publish(place, made=None):
 
 
 def kept_of(place):
+    """Returns where the results of a are kept."""
     (item,) = (item for c, item in gallery.read(place[0]).items() if "/a.py" in c)
     return place[0] / item.folder / item.results

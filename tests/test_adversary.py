@@ -71,6 +71,7 @@ def decided(folder):
 
 
 def runs_of(folder):
+    """Returns the settings of the finished runs of a folder, by id."""
     _, points = points_of(folder)
     return {
         point.id: {name.split(".")[-1]: value for name, value in point.settings.items()}
@@ -155,6 +156,7 @@ def test_spoiled_seeds_show_nothing(kind, spoil, unpacked, tmp_path):
 
 
 def changed(folder, change):
+    """Changes the numbers of every run's result."""
     rng = np.random.default_rng(0)
     for run, own in runs_of(folder).items():
         result = files.read_result(folder, run)
@@ -170,6 +172,7 @@ def learned_nothing(result, rng):
 
 
 def not_fitted(result, rng):
+    """Training accuracies far from a fit."""
     return {"train_accuracy": 0.5 + 0.01 * rng.random()}
 
 
@@ -186,6 +189,7 @@ def exchanged(folder, learners):
 
 
 def gaps(folder):
+    """Returns the statuses of claims that the network exceeds another learner."""
     return {i: status for i, status in decided(folder).items() if "etwork minus" in i}
 
 

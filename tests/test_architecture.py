@@ -1,3 +1,5 @@
+"""Import contracts of setup.cfg, lengths of functions and modules, lines of folders."""
+
 import ast
 import os
 import subprocess
@@ -25,6 +27,7 @@ def _lint(tree: Path) -> subprocess.CompletedProcess:
 
 
 def _imported(path: Path) -> Iterator[str]:
+    """Yields the dotted names of all that a module imports."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -65,6 +68,7 @@ def test_no_room_imports_private_names_of_another():
 
 
 def _docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Returns the number of lines of a function's docstring."""
     first = node.body[0]
     return first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0
 

@@ -1,3 +1,5 @@
+"""Programs of the processor that they are built for."""
+
 import jax
 
 from lsa_jax import backend

@@ -1,3 +1,5 @@
+"""Operations of a program against closed forms, and its least time by the roofline."""
+
 import jax
 import jax.numpy as jnp
 import pytest

@@ -1,3 +1,5 @@
+"""The gallery that is published: small, and marked where it is stale."""
+
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace

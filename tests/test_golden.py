@@ -25,10 +25,12 @@ _RESULTS = r"±|\+-|\bcame out\b|processor time|\d (s|min|minutes) (on|of|in)\b|
 
 @functools.cache
 def configurations() -> dict:
+    """Returns the module of every configuration, by path."""
     return {path: config_files.load(path) for path in sorted((ROOT / "configs").rglob("*.py"))}
 
 
 def _changes(fields: dict, others: dict) -> str:
+    """Returns the fields that differ from, or are missing in, other fields."""
     changed = [
         f"{name} = {value!r}"
         for name, value in sorted(fields.items())

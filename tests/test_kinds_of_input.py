@@ -57,6 +57,7 @@ SMALL = {"gram_train", "gram_test", "prior", "centres"}
 
 
 def rows(function, call, *, small="", refused="", **own):
+    """Returns a row for each argument of a call that has a base."""
     bases = {name: (BASES | own).get(name) for name in inspect.signature(call).parameters}
     bases = {name: base for name, base in bases.items() if base is not None}
     return [
@@ -193,6 +194,7 @@ START = models.Model(
 
 
 def trained(inputs, targets):
+    """Returns the weights after one step on all examples."""
     given = {"epochs": 1, "batch_size": 6}
     examples, key = data.Dataset(inputs, targets), jax.random.key(0)
     return training.train(key, START, examples, training.squared_error, RULE, **given)[0]["w"]
@@ -364,6 +366,7 @@ SHAPES = {
 
 
 def outcome(row, argument):
+    """Returns the result, or the line that it costs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
@@ -384,6 +387,7 @@ def assert_right(row, found, argument):
 
 
 def tried(row, kind, argument):
+    """Returns the fault of a call with an argument, if any."""
     found = outcome(row, argument)
     if kind in OTHERS:
         named = isinstance(found, str) and row.argument.removeprefix("new_") in found

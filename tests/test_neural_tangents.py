@@ -1,3 +1,5 @@
+"""neural-tangents imports quietly, leaves jax unchanged, and can be traced."""
+
 import runpy
 import subprocess
 import sys

@@ -1,3 +1,5 @@
+"""One version everywhere, and distributions that an index takes and that can be tested."""
+
 import email
 import re
 import shutil

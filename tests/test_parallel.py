@@ -1,3 +1,5 @@
+"""Layouts: few copies, and the same results however functions are mapped."""
+
 import gc
 import sys
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Compiled programs are kept on disk, and computed numbers stay the same bits."""
+
 import os
 import subprocess
 import sys

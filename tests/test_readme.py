@@ -330,6 +330,7 @@ def test_commands_have_flags_and_settings_that_exist(tmp_path):
 
 
 def anchors(page):
+    """Returns the anchors of a page's headings."""
     prose = _BLOCK.sub("", PAGES[page])
     words = [re.sub(r"[^\w\s-]", "", h.lower()) for h in re.findall(r"^#+ (.+)$", prose, re.M)]
     return {re.sub(r"[\s]+", "-", heading.strip()) for heading in words}

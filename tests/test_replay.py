@@ -19,6 +19,7 @@ COMPARED = ("item", "paper", "ours", "status", "low", "high", "primary", "holm")
 
 
 def replayed(item, folder):
+    """Returns the report of a kept sweep, made again."""
     publishing.unpack(GALLERY / item.folder / item.results, folder)
     config, points = recorded_points(folder)
     results = files.read_results(folder, [point.id for point in points])
@@ -57,6 +58,7 @@ def test_a_record_s_claims_are_decided_as_published_and_its_figures_drawn(name, 
 
 
 def experiments():
+    """Returns the name of the smallest record of each experiment."""
     found = {}
     for name, item in RECORDS.items():
         experiment = item.fingerprint["settings"]["experiment"]

@@ -1,3 +1,5 @@
+"""The suite `agreement`: both sides compute the same."""
+
 import importlib.util
 
 import numpy as np

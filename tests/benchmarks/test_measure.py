@@ -1,3 +1,5 @@
+"""The row of a contest has its rates and differences."""
+
 import time
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The suite `solvers`: every way solves the same system."""
+
 import numpy as np
 import pytest
 

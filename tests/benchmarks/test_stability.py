@@ -1,3 +1,5 @@
+"""Pairs trained together and one after the other end at the same weights."""
+
 from benchmarks import stability
 from benchmarks.measure import measure
 

@@ -1,3 +1,5 @@
+"""The suite `training`: both sides train the same network, and without a peer it is skipped."""
+
 import importlib.util
 
 import jax

@@ -21,6 +21,7 @@ def no_environment(monkeypatch):
 
 
 def idx_bytes(array):
+    """Returns an IDX file of bytes."""
     header = struct.pack(f">{1 + array.ndim}i", 0x800 + array.ndim, *array.shape)
     return header + array.astype(np.uint8).tobytes()
 

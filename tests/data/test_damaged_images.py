@@ -1,3 +1,5 @@
+"""Damage to a data set is one line that names the file."""
+
 import gzip
 import shutil
 import tarfile

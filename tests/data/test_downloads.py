@@ -1,3 +1,5 @@
+"""Files are fetched once, whole and with the published checksum, or not at all."""
+
 import gc
 import hashlib
 import http.server

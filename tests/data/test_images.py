@@ -1,3 +1,5 @@
+"""Data sets come out as they were written, from every layout."""
+
 import gzip
 import os
 import shutil

@@ -1,3 +1,5 @@
+"""Smaller images are means of areas, larger ones are interpolated between centres of pixels."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Places and numbers of stars."""
+
 import numpy as np
 
 from lsa_jax.data import stars

@@ -1,3 +1,5 @@
+"""Photographs of a WordNet synset."""
+
 import numpy as np
 import pytest
 from PIL import Image

@@ -1,3 +1,5 @@
+"""Tasks keep the right images with the right targets; subsets are balanced, nested and seeded."""
+
 import hypothesis
 import numpy as np
 import pytest
@@ -36,6 +38,7 @@ def old_classes(inputs):
 
 
 def labels(dataset):
+    """Returns the labels of one-hot targets."""
     assert dataset.targets.dtype == np.float32
     assert set(np.unique(dataset.targets)) <= {0, 1}
     np.testing.assert_array_equal(dataset.targets.sum(1), 1)

@@ -1,3 +1,5 @@
+"""`lsa-jax diagnose` answers from a file of Python and data; bad input costs one line."""
+
 import re
 import runpy
 import shlex

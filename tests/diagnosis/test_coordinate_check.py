@@ -1,3 +1,5 @@
+"""The coordinate check of any network: slopes and curves of known laws, and of real widths."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -89,6 +91,8 @@ def test_two_classes_are_also_those_of_one_output():
 
 
 class Net(nn.Module):
+    """Two dense layers of flax."""
+
     width: int
 
     @nn.compact

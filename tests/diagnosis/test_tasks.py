@@ -1,3 +1,5 @@
+"""Targets as users have them become one kind of task, and splits test each example once."""
+
 import jax
 import numpy as np
 import pandas as pd

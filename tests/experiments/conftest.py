@@ -1,3 +1,5 @@
+"""Checkpoints of training, and a kill after one of them."""
+
 import pytest
 
 from lsa_jax.training import checkpoints

@@ -1,3 +1,5 @@
+"""Settings that do not fit together are refused by one line that names the field."""
+
 import pytest
 
 from lsa_jax.errors import InputError

@@ -41,6 +41,7 @@ def refused(launch):
 
 @pytest.fixture
 def given():
+    """Sets flags in this process, as a command line would."""
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
     return flagsaver.flagsaver

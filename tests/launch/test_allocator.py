@@ -1,3 +1,5 @@
+"""Commands start themselves again with an allocator that takes large pages, only once."""
+
 import pytest
 
 from launch._allocator import with_large_pages

@@ -1,3 +1,5 @@
+"""The benchmark command prints and writes its rows."""
+
 import json
 import os
 

@@ -27,6 +27,7 @@ ENVIRONMENT = {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("device_count=8", "d
 
 
 def results(workdir):
+    """Returns a hash of each run's numbers, without its times, and of its history."""
     found = {}
     for path in workdir.glob("runs/*/result.json"):
         result = json.loads(path.read_text())
@@ -37,6 +38,7 @@ def results(workdir):
 
 @pytest.fixture
 def begin(fork):
+    """Starts a command in a fork, on one device."""
     started = []
 
     def start(script, *arguments):
@@ -50,6 +52,7 @@ def begin(fork):
 
 @pytest.fixture
 def scheduler(tmp_path):
+    """Starts a scheduler of Dask, and returns its address."""
     log = tmp_path / "scheduler.log"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host=127.0.0.1"]
     command += ["--port=0", "--no-dashboard"]
@@ -72,6 +75,7 @@ def wait_until(happened):
 
 @pytest.fixture(scope="module")
 def whole(fork, tmp_path_factory):
+    """The results of an undisturbed sweep."""
     workdir = tmp_path_factory.mktemp("whole") / "out"
     ended = fork("sweep", *WORDS, f"--workdir={workdir}", environment=os.environ | ENVIRONMENT)
     status, _, errors = ended.wait()

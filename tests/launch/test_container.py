@@ -1,3 +1,5 @@
+"""Recipes of containers install extras of setup.cfg, and workers start as the pages write it."""
+
 import configparser
 import re
 import shlex

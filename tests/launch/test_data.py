@@ -1,3 +1,5 @@
+"""`launch.data` fetches missing files, and checks, describes and never replaces others."""
+
 import shutil
 
 import numpy as np
@@ -17,6 +19,7 @@ def write_svhn(folder):
 
 @pytest.fixture
 def run(monkeypatch, given):
+    """Calls `main` with flags, in this process."""
     monkeypatch.delenv("LSA_DATA_DIR", raising=False)
 
     def call(data_dir=None):
@@ -28,6 +31,7 @@ def run(monkeypatch, given):
 
 @pytest.fixture
 def fetched(tmp_path, monkeypatch):
+    """Publishes a small SVHN; returns the list of fetched files."""
     write_svhn(tmp_path / "published")
     found = []
 

@@ -1,3 +1,5 @@
+"""Processes that work together give one process's results; the first alone writes."""
+
 import os
 import runpy
 import signal

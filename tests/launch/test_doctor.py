@@ -1,3 +1,5 @@
+"""The command examines a machine, and calibrates a preflight on it."""
+
 import json
 
 import pytest

@@ -1,3 +1,5 @@
+"""Every command: flags of files and folders are paths, in any spelling."""
+
 import json
 import shutil
 import subprocess

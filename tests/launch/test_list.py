@@ -1,3 +1,5 @@
+"""launch.list and launch.show print configurations."""
+
 import re
 
 

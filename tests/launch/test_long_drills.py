@@ -1,3 +1,5 @@
+"""Quick sweeps of all experiments, killed at random moments, end with the same results."""
+
 import os
 import runpy
 import subprocess
@@ -38,6 +40,7 @@ def _finish(arguments, log):
 
 
 def _left(workdir):
+    """Returns the files of a sweep, without times."""
     left = {}
     for path in sorted(workdir.rglob("*")):
         name = path.relative_to(workdir).as_posix()
@@ -50,6 +53,7 @@ def _left(workdir):
 
 
 def _configuration(name):
+    """Returns the first configuration of an experiment, by name."""
     for path in sorted((ROOT / "configs").rglob("*.py")):
         if config_files.load(path).get_config("quick").experiment == name:
             return path.relative_to(ROOT)

@@ -83,6 +83,8 @@ def reproduce(*arguments, status=0, **options):
 
 @pytest.fixture
 def paper(tmp_path):
+    """Returns the flags of a paper of some configurations, and the folder of results."""
+
     def make(*names):
         folder = tmp_path / "configs" / "lsa"
         folder.mkdir(parents=True)

@@ -1,3 +1,5 @@
+"""A command imports, records and logs as it should, by itself or by groups."""
+
 import json
 import os
 import struct
@@ -33,6 +35,7 @@ _cli.run(run.main, configured=True)
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
+    """Returns the folder of a run, and its output."""
     workdir = tmp_path_factory.mktemp("trained") / "out"
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM, f"--workdir={workdir}"],

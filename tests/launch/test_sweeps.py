@@ -116,6 +116,7 @@ print(work.run_free(Path(sys.argv[1]), None), "jax" in sys.modules)
 
 @pytest.fixture(scope="module")
 def recorded(launch, tmp_path_factory):
+    """A sweep of four groups that is recorded only."""
     workdir = tmp_path_factory.mktemp("recorded") / "out"
     fields = ["--config.sweep.learner=('ntk_infinite',)", "--config.sweep.seed=(0,)"]
     fields += ["--config.sweep.noise=(0.0, 1.0, 2.0, 3.0)"]

@@ -25,6 +25,7 @@ def tpu_vm(*arguments, **environment):
 
 
 def printed(*arguments):
+    """The output of a dry run, each line as the words of a command."""
     result = tpu_vm(*arguments, "--dry_run", PATH="/usr/bin:/bin")
     assert result.returncode == 0, result.stderr
     return [shlex.split(line) for line in result.stdout.splitlines()]

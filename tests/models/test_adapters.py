@@ -1,3 +1,5 @@
+"""Networks of other libraries keep their outputs, and have finite kernels."""
+
 import functools
 
 import equinox
@@ -21,10 +23,13 @@ PIXELS = np.random.default_rng(2).integers(0, 256, (5, 6), np.uint8)
 
 
 def of_linen(call):
+    """Returns a module with this `__call__`."""
     return models.from_flax_linen(type("Net", (linen.Module,), {"__call__": linen.compact(call)})())
 
 
 def of_nnx(call, **parts):
+    """Returns a module with this `__call__` and with parts that take random numbers."""
+
     def make(self, rngs):
         for name, part in parts.items():
             setattr(self, name, part(rngs))

@@ -1,3 +1,5 @@
+"""Networks of any library are recognised by their type."""
+
 import functools
 
 import jax

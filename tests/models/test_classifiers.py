@@ -1,3 +1,5 @@
+"""Parameters of the image classifiers by shape, accepted sizes, pooling windows."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

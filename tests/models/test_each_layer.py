@@ -1,3 +1,5 @@
+"""Each layer by itself against numpy."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

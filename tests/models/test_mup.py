@@ -1,3 +1,5 @@
+"""muP: its table, its base, and that features move as much at any width."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ from lsa_jax.models.mup import rate_factors, scale_initial
 
 
 def dense(width):
+    """A multilayer perceptron."""
     hidden = (models.Dense(width, 2**0.5, 0.1), models.Relu())
     return [models.Flatten(), *hidden, *hidden, models.Dense(3, b_std=0.1)]
 

@@ -1,3 +1,5 @@
+"""Networks against loops in numpy; one hidden layer's mean kernel is the infinite one."""
+
 from functools import partial
 
 import jax

@@ -1,3 +1,5 @@
+"""Nonlinearities of one's own, and mistakes in a description: one line before any compute."""
+
 from dataclasses import dataclass
 from functools import partial
 
@@ -105,6 +107,8 @@ def test_statistics_and_counts_of_others_are_refused_in_a_line(key):
 
 
 class OfAStep(Layer):
+    """A layer with a step in place of a tuple of steps."""
+
     def finite(self, x, module):
         return x
 

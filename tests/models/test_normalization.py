@@ -1,3 +1,5 @@
+"""Batch normalisation's own rule of differentiation is that of its formula."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""alpha (f - f_0): against its definition, and against the linearisation that it comes to."""
+
 import math
 
 import jax

@@ -1,3 +1,5 @@
+"""Every notebook runs, has its outputs, and opens in Colab where the project's address is set."""
+
 import copy
 import importlib.util
 import os

@@ -1,3 +1,5 @@
+"""The cell that installs the project on Colab, as it stands in every notebook."""
+
 import json
 import os
 import subprocess

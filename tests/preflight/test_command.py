@@ -1,3 +1,5 @@
+"""The command: its output, its exit statuses, and one line a mistake."""
+
 import importlib.util
 import json
 import os

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.compilers
 
 
 def preflight(folder, config, topology, *flags):
+    """Returns the programs that a preflight compiles, by name."""
     machine = machines.parse(topology)
     modules, command = machines.PLUGINS[machine.chip.platform]
     if not any(map(importlib.util.find_spec, modules)):

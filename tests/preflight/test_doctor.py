@@ -1,3 +1,5 @@
+"""Doctor: all checks pass on a machine in order, and each injected fault fails the right one."""
+
 import errno
 import os
 import subprocess

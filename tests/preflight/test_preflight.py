@@ -1,3 +1,5 @@
+"""Programs of a machine that is not there: found without computing, counted, compiled, priced."""
+
 import json
 import math
 

@@ -1,3 +1,5 @@
+"""Decisions on made-up results whose right answer is known."""
+
 import re
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Curves of runs: their numbers, their axis, their points."""
+
 import math
 
 import pytest

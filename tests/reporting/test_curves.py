@@ -1,3 +1,5 @@
+"""The band around a mean over seeds, and a line for every kind of run."""
+
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest

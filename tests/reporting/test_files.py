@@ -1,3 +1,5 @@
+"""Files are whole or absent, and damaged ones are named."""
+
 import contextlib
 import errno
 import json

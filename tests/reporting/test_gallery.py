@@ -1,3 +1,5 @@
+"""Figures of the gallery are small, and the same drawings."""
+
 import io
 import re
 import xml.etree.ElementTree as ElementTree

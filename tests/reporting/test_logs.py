@@ -1,3 +1,5 @@
+"""Logs are copies of the files on disk, written once."""
+
 import json
 import os
 import resource

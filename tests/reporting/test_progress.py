@@ -1,3 +1,5 @@
+"""The time left comes from the pace since the first report."""
+
 import io
 import re
 

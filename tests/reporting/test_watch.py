@@ -1,3 +1,5 @@
+"""Time left and progress of a sweep, read from its folder while it runs."""
+
 import importlib.util
 import json
 import os
@@ -84,6 +86,7 @@ def launch(*arguments):
 
 
 def record(workdir):
+    """Writes the record of a sweep of two runs."""
     settings = importlib.import_module("lsa_jax.experiments.lsa.lemmas.settings").SETTINGS
     config = json.loads(settings.default_config().to_json())
     files.write_json(workdir / "config.json", {"config": config, "sweep": [{"k": 64}, {"k": 256}]})

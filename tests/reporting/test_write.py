@@ -1,3 +1,5 @@
+"""A sweep's page holds all of its report, and needs nothing else."""
+
 import base64
 import re
 import xml.etree.ElementTree as ElementTree

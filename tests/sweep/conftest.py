@@ -1,3 +1,5 @@
+"""A gallery and the finished sweeps that go into it."""
+
 from pathlib import Path
 
 import pytest

@@ -1,3 +1,5 @@
+"""Configurations are listed with cost and data, and filtered by both."""
+
 import re
 import subprocess
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Accepted values of fields, and the line that refuses others."""
+
 import ml_collections
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""A sweep in one call writes the same files as the command, and returns their contents."""
+
 import json
 
 import pandas as pd

@@ -1,3 +1,5 @@
+"""Points of a sweep are put together by what they share, in the order in which they come."""
+
 import ml_collections
 import numpy as np
 import pytest

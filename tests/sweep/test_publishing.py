@@ -1,3 +1,5 @@
+"""Finished sweeps come into the gallery once, and their kept results make their reports again."""
+
 import lzma
 import shutil
 from pathlib import Path

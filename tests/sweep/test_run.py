@@ -1,3 +1,5 @@
+"""A sweep that was killed or repeated ends with the same numbers."""
+
 import json
 import os
 import re
@@ -44,6 +46,8 @@ SWEEP = [
 
 @pytest.fixture(scope="module")
 def start(fork):
+    """Starts a launch script on a folder: by default on `SWEEP`."""
+
     def start(workdir, *, script="sweep", arguments=()):
         config = SWEEP if script == "sweep" else []
         # Compiled as cheaply as in the tests, whose own number of devices is another.
@@ -56,6 +60,8 @@ def start(fork):
 
 @pytest.fixture(scope="module")
 def finish(start):
+    """Runs a launch script to its end; returns its output."""
+
     def finish(workdir, **options):
         status, output, errors = start(workdir, **options).wait()
         assert status == 0, errors

@@ -1,3 +1,5 @@
+"""Examples for tests of training."""
+
 import jax
 import jax.numpy as jnp
 import pytest

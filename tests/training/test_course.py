@@ -1,3 +1,5 @@
+"""Measures along training: their marks, examples and values."""
+
 import functools
 
 import jax

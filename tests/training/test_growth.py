@@ -1,3 +1,5 @@
+"""Growing by layer maps, exactly, and LAG@k against descent by hand in float64."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""Losses against their formulas in numpy; shapes and classes that do not fit."""
+
 import itertools
 
 import jax

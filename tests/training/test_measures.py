@@ -1,3 +1,5 @@
+"""Measures of lazy and rich: against closed forms of linear networks and automatic derivatives."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +22,7 @@ def linear_kernel(params, x):
 
 @pytest.fixture
 def two(key):
+    """Returns two sets of parameters of a linear network, inputs and targets."""
     keys = jax.random.split(key, 6)
     start, now = (
         {"W": jax.random.normal(a, (7, 4)), "V": jax.random.normal(b, (3, 7))}
@@ -167,6 +170,7 @@ def test_measures_that_compare_sizes_do_not_depend_on_the_scale(two):
     k0, kt = (linear_kernel(p, np.asarray(x, np.float64)) for p in (start, now))
 
     def found(scale):
+        """Returns measures of matrices, weights and features of this scale."""
         sizes = [{"W": scale * params["W"]} for params in (start, now)]
         apply = lambda params, x: x @ params["V"].T  # noqa: E731
         features = apply, {"V": now["V"][:, :4]}, scale * x

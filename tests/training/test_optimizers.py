@@ -1,3 +1,5 @@
+"""Optimisers and schedules against the definitions, in plain numbers."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

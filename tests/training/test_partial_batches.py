@@ -1,3 +1,5 @@
+"""Examples that only fill up a partial batch count nowhere, in statistics of the batch either."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

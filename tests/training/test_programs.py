@@ -1,3 +1,5 @@
+"""Masks of dropout, refused losses and targets, and steps of optax's optimisers."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -152,6 +154,7 @@ STEPS = 3
 
 
 def by_optax(optimizer, loss, params):
+    """Returns the parameters after optax's own loop."""
     optimizer = optax.with_extra_args_support(optimizer)
     state = optimizer.init(params)
     for _ in range(STEPS):

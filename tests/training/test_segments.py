@@ -1,3 +1,5 @@
+"""Segments resume where they were killed, end where nothing is left, and refuse other runs."""
+
 import re
 import warnings
 from typing import Any, NamedTuple

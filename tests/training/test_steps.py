@@ -1,3 +1,5 @@
+"""Batches, losses and parts of runs that are counted in steps."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""Laws of hidden patterns and of Gaussian clusters, and keys of independent draws."""
+
 import jax
 import numpy as np
 import pytest

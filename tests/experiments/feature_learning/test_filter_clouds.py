@@ -1,3 +1,5 @@
+"""Filters of a ResNet: clusters and gradients block by block, claims and report."""
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

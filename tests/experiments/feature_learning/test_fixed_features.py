@@ -1,3 +1,5 @@
+"""Linear models on fixed features: the draw, the fit, the bound, claims and report."""
+
 import jax
 import numpy as np
 import pytest
@@ -92,6 +94,7 @@ def test_the_best_fit_is_that_of_the_least_validation_loss_and_has_the_theorem_s
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
+    """Returns a sweep of one case: networks, and linear models by N, of two seeds."""
     fields = {"num_train": 40, "num_validation": 30, "num_test": 50, "penalties": (0.01,)}
     fields |= {"network__m": 6, "network__batch_size": 20, "network__steps": 6}
     axes = {"sweep__cases": ((48, 3),), "sweep__N": (4, 9), "sweep__seed": (4, 6)}

@@ -1,3 +1,5 @@
+"""Teachers and students of input structure: data, losses and a whole run."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""A seed's problem, its network's start, updates and measures in plain numpy, and a sweep."""
+
 import functools
 
 import jax
@@ -83,6 +85,7 @@ def test_inputs_are_patterns_less_their_mean_over_their_scale_and_the_truth_lies
 
 @pytest.fixture(scope="module", params=["none", "first_steps"])
 def replica(request):
+    """Returns a configuration and its replica, whose classes are of different size."""
     fields = {"leftover": 0.5, "first_rate": 1e-2, "smoothing": 0.3, "feature_scale": 0.7}
     config = configured(**fields, data__ones_share=0.2, class_weights=request.param)
     return config, jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
@@ -244,6 +247,7 @@ def test_a_step_whose_loss_is_not_finite_is_not_taken_nor_any_after_it():
 
 @pytest.fixture(scope="module")
 def two_steps():
+    """Returns a configuration, its replica and the parameters after two steps."""
     config = configured(leftover=0.0, first_rate=1e-3, second_rate=2.0)
     replica = jax.tree.map(jnp.asarray, learners.make_replica(config, make_task(config)))
     stages = jax.jit(functools.partial(learners.first_stages, config))(replica)

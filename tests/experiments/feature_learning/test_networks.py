@@ -1,3 +1,5 @@
+"""The paper's networks: truncated ReLUs, ResNet(m) and squares."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""Places of directions in the plane, and their clusters."""
+
 import numpy as np
 import pytest
 

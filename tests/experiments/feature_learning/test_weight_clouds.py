@@ -1,3 +1,5 @@
+"""Neurons of a two-layer network: data, updates, measures of directions, claims and report."""
+
 import itertools
 
 import jax

@@ -1,3 +1,5 @@
+"""Decisions on made-up numbers of families whose right answer is known."""
+
 import numpy as np
 import pandas as pd
 

@@ -34,6 +34,7 @@ def test_a_completion_is_the_likeliest_token_after_token_whatever_fills_the_wind
 
 
 def spelled(*texts, first_word=False):
+    """Returns a task whose tokens are letters, with these answers."""
     tokens = np.zeros((len(texts), 4), np.int32)
     tokens[:, 0] = np.arange(len(texts))
     answers = tuple((text,) for text in texts)

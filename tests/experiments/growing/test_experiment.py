@@ -1,3 +1,5 @@
+"""Sweeps of growing from end to end: one shallow network, many grown ones, resuming, stages."""
+
 import numpy as np
 import pytest
 from small_sweeps import GROWING, maker

@@ -1,3 +1,5 @@
+"""Regret, recall, correlations and phases against the thesis' tables and tables made by hand."""
+
 import ml_collections
 import numpy as np
 import pandas as pd

@@ -1,3 +1,5 @@
+"""Hidden and predicted tokens of each objective have the published laws."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""A point's training: rates, decay, losses by hand, batches, memory."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""From text to windows of token ids."""
+
 import sys
 from types import ModuleType
 

@@ -1,3 +1,5 @@
+"""Transformers in stacks: visible positions, logits by hand, initialisation."""
+
 import functools
 
 import jax
@@ -30,6 +32,7 @@ def kind(request):
 
 
 def changed_positions(model, params, tokens, place, prefix):
+    """Returns where the logits change when the token at a place does."""
     other = tokens.at[:, place].set((tokens[:, place] + 1) % 20)
     difference = run(model, params, tokens, prefix) - run(model, params, other, prefix)
     return np.flatnonzero(np.abs(np.asarray(difference)).max(axis=(0, 2)) > 1e-6).tolist()

@@ -1,3 +1,5 @@
+"""The best learning rate and its claims, on made-up curves with a known best rate."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ SHARP, FLAT = (0.5, 1.2, 0.5), (0.5, 0.8, 4.0)
 
 
 def best(heights, octaves=OCTAVES):
+    """Returns the best rate of logarithms of losses, [seeds, rates] or [rates]."""
     return best_rate(pd.DataFrame(np.atleast_2d(heights), columns=octaves))
 
 
@@ -64,6 +67,7 @@ def test_the_best_rate_of_few_rates_and_of_rates_that_failed():
 
 
 def sweep(bests, heights_of):
+    """Returns a sweep's results: name and width -> best rates by seed, from heights of a best."""
     rows = [
         {
             "parameterization": name,
@@ -86,6 +90,7 @@ def parabolas(bests, curvature=0.05):
 
 
 def reported(table, tmp_path, **fields):
+    """Returns the report on results of a sweep that has all of them."""
     axes = {f"sweep.{n}": tuple(sorted(set(table[n].tolist()))) for n in ("seed", "width_factor")}
     axes["sweep.learning_rate"] = tuple((2.0**OCTAVES).tolist())
     return make_report(set_fields(SETTINGS.default_config(), axes | fields), table, tmp_path)

@@ -1,3 +1,5 @@
+"""The collection of networks and tasks: its data, its runs, and the claims on its answers."""
+
 from collections import Counter
 
 import jax

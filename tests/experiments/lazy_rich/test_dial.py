@@ -1,3 +1,5 @@
+"""Runs of the dial, of learning rates and of the coordinate check."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +28,7 @@ SMALL = {
 
 
 def run(of, its_settings, sweep, directory, progress=lambda fraction: None, **fields):
+    """Returns the points, their data, and the outcome of every point, in order."""
     config = set_fields(its_settings.default_config(), SMALL | fields)
     points = make_points(config, sweep, its_settings.validate)
     data, found = of.EXPERIMENT.load(points, None), {}

@@ -1,3 +1,5 @@
+"""Digits on their backgrounds, and the training of their networks."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -74,6 +76,7 @@ def test_rates_rise_over_the_warm_up_s_steps_with_the_factors_of_the_parameteris
 
 @pytest.fixture(scope="module")
 def trained(read, tmp_path_factory):
+    """Returns the outcomes of a group with two rates and seeds, by output scale."""
     group = [point_of(seed=seed, epochs=3, schedule="constant") for seed in (3, 4)]
     return {
         scale: digits.train(

@@ -1,3 +1,5 @@
+"""Lazy or rich on the papers' data: learners, their scores, and the claims on them."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,6 +45,7 @@ def task_of(task, data=None, **fields):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
+    """Returns the task, the outcomes of all learners by name, and the group's folder."""
     folder, group = tmp_path_factory.mktemp("group"), points_of("figure3")
     (found,), progress = experiment.EXPERIMENT.groups(group), []
     assert found == group

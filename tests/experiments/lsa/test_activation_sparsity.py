@@ -1,3 +1,5 @@
+"""Active neurons: counted as defined, without an effect on training, and reported as found."""
+
 import jax
 import numpy as np
 import pytest

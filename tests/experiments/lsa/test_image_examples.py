@@ -1,3 +1,5 @@
+"""Examples: the images that are drawn are the learners' images."""
+
 import numpy as np
 import pandas as pd
 from reports import make_report

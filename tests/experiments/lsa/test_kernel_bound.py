@@ -1,3 +1,5 @@
+"""Theorem 2: fits of fixed filters against closed forms and scikit-learn, and decisions."""
+
 import math
 
 import jax

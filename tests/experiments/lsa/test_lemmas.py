@@ -1,3 +1,5 @@
+"""Lemmas 1 to 3: the numbers they bound, their thresholds, and the report of a sweep."""
+
 import math
 
 import pandas as pd

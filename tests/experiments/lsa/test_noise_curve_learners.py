@@ -1,3 +1,5 @@
+"""Learners of noise curves that follow a network, its dials, and the feature machine."""
+
 from pathlib import Path
 from typing import NamedTuple
 

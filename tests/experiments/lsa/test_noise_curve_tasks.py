@@ -1,3 +1,5 @@
+"""Which images and backgrounds the points of a sweep share, and how bright backgrounds are."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

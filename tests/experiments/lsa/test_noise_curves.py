@@ -1,3 +1,5 @@
+"""Noise curves: points that run together, the data of all learners, and exact solutions."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""Training dynamics: Algorithm 1 on its minibatches, claims and the population's course."""
+
 import json
 
 import jax

@@ -1,3 +1,5 @@
+"""Theorem 1: where runs end, power laws and growths, and decisions on made-up steps."""
+
 from pathlib import Path
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The sparse-signal distribution follows its law, and the network on it the paper's formula."""
+
 import itertools
 import math
 
@@ -23,6 +25,7 @@ def drawn(key, num_examples, distribution):
 
 
 def rotation(d):
+    """A random orthonormal basis, as rows."""
     return np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0].T
 
 

@@ -1,3 +1,5 @@
+"""The finite CNTK: its features, their covariance, and the search for thresholds."""
+
 import itertools
 import math
 

@@ -1,3 +1,5 @@
+"""Hierarchical targets: learners, kernels and read-outs against formulas, a sweep end to end."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""Claims on hierarchical targets, from made-up errors."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from lsa_jax.reporting.samples import ends
 
 
 def errors(of, num_test=10**8, kept=None):
+    """Returns the runs of errors by setting and seed."""
     rows = [
         {"place": place, "seed": seed, "test_error": error, "id": f"{place}-{seed}"}
         for place, values in of.items()

@@ -1,3 +1,5 @@
+"""Networks of small norm: their construction, their search, claims and report."""
+
 import functools
 import itertools
 

@@ -1,3 +1,5 @@
+"""A search trains as plain momentum would, drops by its rule, and survives a kill."""
+
 import jax
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""Pairs of a few examples, as all tests of stability make them."""
+
 import pytest
 from small_sweeps import maker
 
@@ -14,4 +16,5 @@ TINY = {
 
 @pytest.fixture(scope="session")
 def make():
+    """Returns a function of fields, with __ for dots, to a configuration and its points."""
     return maker(SETTINGS, TINY)

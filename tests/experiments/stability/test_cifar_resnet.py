@@ -1,3 +1,5 @@
+"""ResNet-20 is the paper's, and evaluates with the statistics that it is given."""
+
 import jax
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""Pairs that differ in one example: equal samples give equal models, killed runs the same bits."""
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""Exponents of the maxima, and how often their intervals contain the exponent."""
+
 import numpy as np
 import pandas as pd
 import pytest

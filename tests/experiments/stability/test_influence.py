@@ -1,3 +1,5 @@
+"""Influence functions against training again, and both against their definitions."""
+
 import numpy as np
 import pandas as pd
 import pytest

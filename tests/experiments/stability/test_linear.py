@@ -1,3 +1,5 @@
+"""Linear models of a pair: start, updates and measures, in plain numpy."""
+
 import functools
 
 import jax

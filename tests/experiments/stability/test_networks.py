@@ -1,3 +1,5 @@
+"""Networks on S and S', of a linear map with statistics of its batches, against plain numpy."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

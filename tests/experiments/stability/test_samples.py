@@ -1,3 +1,5 @@
+"""The pool, pairs of samples, their order, and the quantities of a pair in float64."""
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

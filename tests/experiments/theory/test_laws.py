@@ -1,3 +1,5 @@
+"""Laws of the rich regime: training, results of a run, and claims on made-up runs."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +28,7 @@ SCALING = {"law": "scaling", "depth": 3}
 
 
 def trained(directory, **fields):
+    """Returns a point's configuration, its digits, and the outcome of its run."""
     config = set_fields(SETTINGS.default_config(), SMALL | fields)
     points = make_points(config, [{"seed": 3}], SETTINGS.validate)
     data = experiment.load(points, None)

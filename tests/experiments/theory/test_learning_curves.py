@@ -1,3 +1,5 @@
+"""Predicted and measured learning curves: pools, learners, and the claims on them."""
+
 import jax
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ make = maker(SETTINGS, SMALL)
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
+    """Returns the outcomes by learner and number of examples, and the data of a group."""
     _, points = make()
     data, found = experiment.load(points, None), {}
     for group in experiment.EXPERIMENT.groups(points):

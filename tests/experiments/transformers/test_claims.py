@@ -1,3 +1,5 @@
+"""Claims on decision lists change where their thresholds are, and nowhere else."""
+
 import math
 
 import numpy as np
@@ -15,6 +17,7 @@ UNMET = "condition not met"
 
 
 def decided(fields, columns):
+    """Returns the claims on planned runs with these columns, by item."""
     config, _ = make(**fields)
     planned = SETTINGS.sweep(config)
     rows = pd.DataFrame(planned).assign(status="ok", id=lambda own: own.index.astype(str))
@@ -26,6 +29,7 @@ def decided(fields, columns):
 
 
 def theorem(question, **columns):
+    """Returns the claims on six descents that satisfy a theorem, with some columns replaced."""
     good = {"bound": 1e6, "first_perfect": 3.0, "largest_rise": -0.01, "ordered": 1.0}
     good |= {"least_slope_ratio": 50.0, "value_distance": 0.5}
     return list(decided({"question": question}, good | columns).values())
@@ -46,6 +50,7 @@ def test_a_theorem_is_shown_where_every_run_is_within_the_bound(question):
 
 
 def steps(tokens=200, value_std=1e-4):
+    """Returns the claims on steps that pick P up."""
     fields = {"question": "value_step", "sweep__cases": ((tokens, 2, 1),)}
     fields |= {"value_std": value_std, "vocabulary_size": tokens, "sweep__num_sequences": (9, 99)}
     drawn = 0.97 + np.arange(7) / 1e4

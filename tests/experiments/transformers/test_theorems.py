@@ -1,3 +1,5 @@
+"""Theorems 4.3 and 4.4: starts, bounds and descents, and the Hessian's largest eigenvalue."""
+
 import math
 
 import jax

@@ -1,3 +1,5 @@
+"""Training from a random V: starts, measures, resuming."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

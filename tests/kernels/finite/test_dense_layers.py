@@ -1,3 +1,5 @@
+"""Dense layers found in small functions, which still compute the same."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +56,7 @@ OTHERS = {
 
 
 def evaluated(apply):
+    """Runs the program; returns the reports of dense layers and of others."""
     program, _ = trace(apply, WEIGHT, EXAMPLE)
     dense, others = [], []
 

@@ -1,3 +1,5 @@
+"""Outer products of layers' gradients and last inputs, against loops in numpy."""
+
 import jax.numpy as jnp
 import numpy as np
 

@@ -1,3 +1,5 @@
+"""The layer-wise finite NTK against Jacobian contraction."""
+
 from functools import partial
 
 import jax
@@ -13,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def _left_multiplied(key):
+    """A plain function that has its weights on the left, transposed and scaled."""
     params = [jax.random.normal(key, (2, 4, 4)), jax.random.normal(key, (8, 2))]
 
     def apply(params, x):

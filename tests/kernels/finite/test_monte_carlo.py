@@ -1,3 +1,5 @@
+"""Monte Carlo kernels: means, standard errors, and when they stop."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

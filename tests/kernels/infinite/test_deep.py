@@ -14,6 +14,8 @@ from lsa_jax.kernels.infinite import covariances, recursion
 
 @dataclasses.dataclass(frozen=True)
 class Cosine(models.Elementwise):
+    """A nonlinearity of one's own, by its duals alone."""
+
     def phi(self, x):
         return jnp.cos(x)
 
@@ -154,6 +156,7 @@ KINDS = ("dense", "residual", "normalised", "convolutions", "residual convolutio
 
 
 def network(kind, name, depth, b_std):
+    """Returns layers of this kind."""
     layer, _, w_std = NONLINEARITIES[name]
     conv = kind.endswith("convolutions")
     if conv:  # a third of each window is zeros around the image

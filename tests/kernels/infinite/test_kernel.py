@@ -1,3 +1,5 @@
+"""Infinite-width kernels against closed forms, and refused calls."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""Networks with and without a recursion of our own."""
+
 from lsa_jax.kernels.infinite.network_shape import is_supported
 from lsa_jax.kernels.infinite.pointwise import Dropout, LayerNorm, Relu
 from lsa_jax.kernels.infinite.steps import (

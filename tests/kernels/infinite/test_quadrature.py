@@ -1,3 +1,5 @@
+"""Duals by series against closed forms, and wrong duals that are refused."""
+
 import dataclasses
 
 import jax

@@ -1,3 +1,5 @@
+"""The recursion in tiles, on other platforms, and its derivatives in float64."""
+
 from functools import partial
 
 import jax

@@ -1,3 +1,5 @@
+"""Matrices of all pairs by tiles: every entry, no tile too many, and derivatives."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

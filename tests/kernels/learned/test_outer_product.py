@@ -1,3 +1,5 @@
+"""Gradients of kernel predictors against closed forms and autodiff in float64."""
+
 import dataclasses
 import functools
 

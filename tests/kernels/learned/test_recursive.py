@@ -1,3 +1,5 @@
+"""Recursive feature machines: the rule, the learned directions, and resumption."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

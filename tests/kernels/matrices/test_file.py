@@ -1,3 +1,5 @@
+"""A Gram matrix in a file survives its process, and is never mixed with another."""
+
 import errno
 import os
 

@@ -1,3 +1,5 @@
+"""Gram matrices in tiles equal those at once, for any sizes, within the memory."""
+
 import threading
 
 import jax
@@ -71,6 +73,7 @@ def test_kernels_at_other_parameters_reuse_the_programs_and_not_the_file(
 
 
 def _recorded(kernel):
+    """Returns the kernel, and the list of the tiles that it was traced for."""
     shapes = []
 
     def recording(x1, x2):

@@ -1,3 +1,5 @@
+"""Free memory and disk space."""
+
 import shutil
 
 import jax

@@ -1,3 +1,5 @@
+"""Tiles of kernels in two stages: memory, blocks that are prepared once, refused arguments."""
+
 import functools
 
 import jax

@@ -1,3 +1,5 @@
+"""Conjugate gradients against factorisations: one ridge or many, left-out errors, resumption."""
+
 import jax
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""Predicted learning curves against Monte Carlo, closed forms and limits."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Kernel ridge regression and posteriors against linear algebra, scikit-learn and a library."""
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

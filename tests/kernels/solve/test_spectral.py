@@ -1,3 +1,5 @@
+"""One eigendecomposition against a solution for every ridge, and training to every time."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
