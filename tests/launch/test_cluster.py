@@ -27,7 +27,7 @@ ENVIRONMENT = {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("device_count=8", "d
 
 
 def results(workdir):
-    """Returns a hash of each run's numbers, without its times, and of its history."""
+    """Returns each run's numbers, without its times, and its history."""
     found = {}
     for path in workdir.glob("runs/*/result.json"):
         result = json.loads(path.read_text())
