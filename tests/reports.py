@@ -1,10 +1,19 @@
-"""Reports on made-up results, as a sweep makes them."""
+"""Results of a sweep, and reports on made-up ones."""
 
 from pathlib import Path
+
+import pandas as pd
 
 from lsa_jax.sweep import run
 from lsa_jax.sweep.fields import load_settings
 from lsa_jax.sweep.points import Point
+
+CLOCK = ["seconds", "images_per_second", "peak_fraction", "matrix_seconds"]
+
+
+def read_results(workdir):
+    """Returns the table of a sweep without its times."""
+    return pd.read_csv(workdir / "results.csv").drop(columns=CLOCK, errors="ignore")
 
 
 def make_report(config, results, workdir=Path("nowhere")):

@@ -107,7 +107,7 @@ BUDGET = {
     "launch": 1_880,
     "benchmarks": 1_660,
     "configs": 3_200,
-    "tests": 25_300,
+    "tests": 24_600,
 }
 
 

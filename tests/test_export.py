@@ -4,7 +4,6 @@ Exported are the functions that a layout maps, and a kernel's two stages.
 """
 
 import contextlib
-import functools
 import re
 
 import jax
@@ -87,18 +86,13 @@ def staged(kernel, example):
     yield stages.between, (*given, tree, tree)
 
 
-def at_start(model, example=IMAGE):
-    return model.init(jax.random.key(0), example)
+def at_start(model):
+    return model.init(jax.random.key(0), IMAGE)
 
 
 def finite(method):
     model = models.cnn(2)
     return staged(kernels.finite_kernel(model.apply, at_start(model), method=method), IMAGE)
-
-
-def pooled_network():
-    layers = [models.Conv(4, (3, 3)), models.Relu(), models.AvgPool((2, 2), (2, 2))]
-    return network([*layers, models.Flatten(), models.Dense(10)])
 
 
 def linearised():
@@ -123,9 +117,10 @@ def outer_product():
     yield product, (shape(*points.shape), total)
 
 
+POOLED = [models.Conv(4, (3, 3)), models.Relu(), models.AvgPool(), models.Flatten()]
 KERNELS = {
     "infinite": lambda: staged(models.cnn().kernel, (28, 28, 1)),
-    "infinite with pools": lambda: staged(pooled_network().kernel, (8, 8, 3)),
+    "infinite with pools": lambda: staged(network([*POOLED, models.Dense(10)]).kernel, (8, 8, 3)),
     "finite layerwise": lambda: finite("layerwise"),
     "finite jacobian": lambda: finite("jacobian"),
     "linearize": linearised,
@@ -137,12 +132,6 @@ KERNELS = {
 def machine(platform):
     with backend.built_for(PLATFORMS[platform], memory=16e9, count=DEVICES):
         yield
-
-
-@functools.cache
-def kernels_lowered(name, platform):
-    with machine(platform):
-        return [lowered(*one, platform) for one in KERNELS[name]()]
 
 
 def lowered(function, arguments, platform):
@@ -180,7 +169,8 @@ def test_training_lowers_for_every_processor(family, layout_name, platform):
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_lower_for_every_processor_in_full_precision(name, platform):
-    texts = kernels_lowered(name, platform)
+    with machine(platform):
+        texts = [lowered(*one, platform) for one in KERNELS[name]()]
     found = [precision for text in texts for precision in products(text)]
     # CPUs and GPUs add up the products of a few features number by number, in float32.
     assert bool(found) != (name == "infinite" and platform in ("cpu", "cuda"))

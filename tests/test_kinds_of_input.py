@@ -34,23 +34,14 @@ SCALES = np.diag([1.0, 2, 3]) + 1
 
 
 class Row(NamedTuple):
-    """One argument of a public function.
-
-    Attributes:
-        function: its name in a room, perhaps with a method of the result.
-        argument: the argument's name.
-        base: its value.
-        call: `value -> result`.
-        small: whether values stay unchanged, else they are made large.
-        refused: kinds of numbers that may be refused.
-    """
+    """One argument of a public function, or of a method of its result."""
 
     function: str
     argument: str
     base: np.ndarray
     call: Callable[[Any], Any]
-    small: bool
-    refused: str
+    small: bool  # values stay unchanged, else they are made large
+    refused: str  # kinds of numbers that may be
 
 
 BASES = {

@@ -239,13 +239,3 @@ def test_a_transparent_image_lets_the_background_through_where_it_is_black(key, 
     differs = plain != seen
     assert (differs.reshape(9, -1).sum(axis=1) == 4).all()  # the black pixels
     np.testing.assert_allclose(seen[differs], empty[differs], rtol=1e-6)
-
-
-def test_epochs_differ_only_when_fresh(key):
-    fixed, fresh = (
-        [composed(make(fresh=own), key, **SOME, epoch=epoch) for epoch in (0, 0, 1)]
-        for own in (False, True)
-    )
-    np.testing.assert_array_equal(fixed[0], fixed[2])
-    np.testing.assert_array_equal(fresh[0], fresh[1])
-    assert (fresh[0] != fresh[2]).any((1, 2, 3)).all()

@@ -2,12 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
-from small_sweeps import GROWING, SEARCH
+from small_sweeps import SEARCH
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.filter_clouds import experiment as filter_clouds
 from lsa_jax.reporting import files
 from lsa_jax.reporting.courses import EXAMPLES, is_measure, is_measured_alone
 from lsa_jax.sweep.experiment import load_experiment
@@ -21,7 +19,6 @@ UNTRAINED = {"feature_learning/fixed_features", "lsa/image_examples", "lsa/lemma
 OWN_NUMBERS = {"lazy_rich/collection", "theory/learning_curves", "theory/laws"}
 
 DIGITS = {"data.num_train": 20, "data.num_test": 10, "model.name": "mlp", "model.widths": (4,)}
-ONE_WAY = {"sweep.index": (0,), "stage_steps": (2, 4)}
 
 # By experiment: a few small runs, what is measured of them, and a number that their courses have.
 RUNS = {
@@ -49,11 +46,11 @@ RUNS = {
 }
 
 
-def outcomes_of(name, fields, directory, data_dir=None):
+def outcomes_of(name, fields, directory):
     settings, experiment = load_settings(name), load_experiment(name)
     config = set_fields(settings.default_config(), fields)
     points = make_points(config, settings.sweep(config), settings.validate)
-    data = experiment.load(points, data_dir)
+    data = experiment.load(points, None)
     found = {}
     for place, group in enumerate(experiment.groups(points)):
         outcomes = experiment.run(group, data, directory / str(place), lambda fraction: None)
@@ -71,70 +68,29 @@ def without_measures(outcome):
     return json.dumps(files.plain([plain(outcome.metrics), rows, outcome.status, outcome.message]))
 
 
-def check(name, fields, names, column, directory, data_dir=None, compared=True):
-    """Runs with measures, is compared with a run without, and returns the courses."""
-    measured = {"measures": names} | ({"measured_examples": 8} if len(names) > 1 else {})
-    found = outcomes_of(name, fields | measured, directory / "measured", data_dir)
-    if compared:
-        plain = outcomes_of(name, fields, directory / "plain", data_dir)
-        assert {i: without_measures(o) for i, o in found.items()} == {
-            i: without_measures(o) for i, o in plain.items()
-        }
-        assert not any(map(is_measure, [n for o in plain.values() for n in o.metrics]))
-    courses = []
-    for outcome in found.values():
-        course = [row for row in outcome.history if column in row]
-        if course:
-            assert outcome.metrics[column] == course[-1][column]
-            assert "measuring_share" in outcome.timings
-            assert outcome.metrics[EXAMPLES] == (8 if len(names) > 1 else 0)
-            courses.append([row[column] for row in course])
-        else:
-            assert outcome.metrics.keys().isdisjoint({EXAMPLES, column})
-    return courses
-
-
 # What measures the others is tested by itself: `training.train`, one filter's training, a search.
 @pytest.mark.parametrize("name", RUNS)
 def test_measures_change_nothing_and_begin_at_zero(name, tmp_path):
     fields, names, column = RUNS[name]
-    courses = check(name, fields, names, column, tmp_path)
+    measured = {"measures": names, "measured_examples": 8}
+    found = outcomes_of(name, fields | measured, tmp_path / "measured")
+    plain = outcomes_of(name, fields, tmp_path / "plain")
+    assert {i: without_measures(o) for i, o in found.items()} == {
+        i: without_measures(o) for i, o in plain.items()
+    }
+    assert not any(map(is_measure, [n for o in plain.values() for n in o.metrics]))
+    courses = []
+    for outcome in found.values():
+        course = [row[column] for row in outcome.history if column in row]
+        if course:
+            assert outcome.metrics[column] == course[-1] and outcome.metrics[EXAMPLES] == 8
+            assert "measuring_share" in outcome.timings
+            assert course[0] == pytest.approx(0, abs=1e-6) and course[-1] > 1e-6 and course[1:]
+            courses.append(course)
+        else:
+            assert outcome.metrics.keys().isdisjoint({EXAMPLES, column})
     # Learners that train no network of their own have none: one of two in two experiments.
     assert len(courses) == (2 if name == "lazy_rich/coordinate_check" else 1)
-    for course in courses:
-        assert len(course) > 1 and course[0] == pytest.approx(0, abs=1e-6) and course[-1] > 1e-6
-
-
-@pytest.fixture
-def text(tmp_path):
-    words = np.random.default_rng(0).choice(["grow", "deep", "nets"], (300, 9))
-    (tmp_path / "a.txt").write_text("\n".join(map(" ".join, words)))
-    return tmp_path
-
-
-def test_measures_of_grown_networks_are_counted_from_growing(text):
-    given = (("weight_movement",), "weight_movement/layers", text / "runs", text)
-    (course,) = check(
-        "growing", GROWING | ONE_WAY, *given, compared=False
-    )  # which stages are, below
-    assert len(course) == 3 and course[0] == 0 < course[1] < course[2]
-
-
-def test_filters_of_a_resnet_have_their_weights_measured(monkeypatch, tmp_path):
-    seen = []
-
-    class Seen(Exception):
-        pass
-
-    def train(*arguments, evaluation, **more):
-        seen.append(evaluation.measuring)
-        raise Seen
-
-    monkeypatch.setattr(filter_clouds.training, "train", train)
-    fields = {"data.dataset": "digits", "measures": ("weight_movement",)}
-    with pytest.raises(Seen):
-        outcomes_of("feature_learning/filter_clouds", fields, tmp_path)
-    assert seen[0].names == ("weight_movement",)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,6 @@ Each process is given a folder of its own, so that it shows who writes.
 
 import contextlib
 import functools
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import jax
@@ -27,7 +24,7 @@ from lsa_jax.parallel import BatchLayout, ReplicaLayout
 from lsa_jax.reporting.report import Report
 from lsa_jax.sweep import run
 from lsa_jax.sweep.experiment import Experiment, Outcome
-from lsa_jax.sweep.points import Point, make_points
+from lsa_jax.sweep.points import make_points
 from lsa_jax.training import checkpoints
 from lsa_jax.training.losses import squared_error
 
@@ -38,12 +35,12 @@ class _Stopped(Exception):
     pass
 
 
-def _stop(fraction: float) -> None:
+def _stop(fraction):
     if fraction >= 0.4:
         raise _Stopped
 
 
-def train_with_split_batches(folder: Path) -> np.ndarray:
+def train_with_split_batches(folder):
     """Trains one linear model, its batches spread over all devices, in two calls."""
     model = Model(
         lambda key, shape: {"w": jax.random.normal(key, (*shape, 2))},
@@ -68,12 +65,10 @@ def train_with_split_batches(folder: Path) -> np.ndarray:
     return train()[0]["w"]
 
 
-def _walk(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def _walk(group, data, directory, progress):
     """Takes two random steps, the points as replicas, with a checkpoint after each."""
 
-    def step(position: jax.Array, key: jax.Array, count: jax.Array) -> jax.Array:
+    def step(position, key, count):
         return position + jax.random.normal(jax.random.fold_in(key, count), position.shape)
 
     layout, done = ReplicaLayout(len(group)), 0
@@ -89,7 +84,7 @@ def _walk(
     return [Outcome({"place": float(row.sum())}, []) for row in positions]
 
 
-def sweep(folder: Path, first: int = 0) -> np.ndarray:
+def sweep(folder, first=0):
     """Runs a sweep of points from a first seed to 2 and writes its report."""
     experiment = Experiment(run=_walk, report=lambda *_: Report("Walks"), varying=("seed",))
     config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})
@@ -100,7 +95,7 @@ def sweep(folder: Path, first: int = 0) -> np.ndarray:
     return results["place"].to_numpy()
 
 
-def sweep_of_others(folder: Path) -> str:
+def sweep_of_others(folder):
     """Starts a sweep that differs from process to process; returns the refusal."""
     try:
         sweep(folder / "others", processes.everyone().index)
@@ -109,13 +104,12 @@ def sweep_of_others(folder: Path) -> str:
     return "accepted"
 
 
-def _kernel(x1: jax.Array, x2: jax.Array) -> jax.Array:
+def _kernel(x1, x2):
     return jnp.tanh(x1 @ x2.T)
 
 
-def compute_gram(folder: Path) -> dict[str, np.ndarray]:
-    """Computes a matrix in memory, and one in a file in two calls."""
-    fractions: list[float] = []
+def compute_gram(folder):
+    fractions = []
     options = {"tile": 4, "path": folder / "kernel.npy"}
     with contextlib.suppress(_Stopped):
         gram(_kernel, X1, progress=_stop, **options)
@@ -124,26 +118,24 @@ def compute_gram(folder: Path) -> dict[str, np.ndarray]:
     return {"memory": gram(_kernel, X2, X1), "stored": np.array(matrix), "counted": counted}
 
 
-def _positive(x1: jax.Array, x2: jax.Array) -> jax.Array:
+def _positive(x1, x2):
     return jnp.exp(x1 @ x2.T / 4)
 
 
-def solve_in_shards() -> dict[str, np.ndarray]:
-    """Solves with a matrix of which each process has a part, and says how large that is."""
+def solve_in_shards():
     options = {"tile": 4, "sharded": True}
     half = gram(_positive, X1, packed=True, **options)
     fit = regress_cg(half, X1[:, :2], gram(_positive, X2, X1, **options), ridge=0.1, rank=3)
     return {"solved": fit.predictions, "share": np.array(half.nbytes)}
 
 
-def gather_from_devices() -> dict[str, Any]:
-    """Gathers replicas and tiles, and says how many bytes the host of this process passed on."""
+def gather_from_devices():
     layout, sizes = ReplicaLayout(11), [0]
     place = layout.spread(np.arange(11, dtype=np.float32))
     found = layout.map(lambda x: {"place": x, "odd": x % 2 == 1, "byte": x.astype(jnp.int8)}, 1)
     through_host = multihost_utils.process_allgather
 
-    def watched(array: np.ndarray) -> np.ndarray:
+    def watched(array):
         sizes.append(array.nbytes)
         return through_host(array)
 
@@ -154,8 +146,7 @@ def gather_from_devices() -> dict[str, Any]:
     return {"through_host": max(sizes), "symmetric": matrix, **replicas}
 
 
-def work(folder: Path) -> dict[str, Any]:
-    """Does all of it and returns the results."""
+def work(folder):
     gathered = processes.everyone().gather({"double": np.float64([0.1]), "flag": np.array([True])})
     assert gathered["double"].dtype == np.float64 and gathered["flag"].all()
     return {
@@ -167,13 +158,12 @@ def work(folder: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Works together with the others; then one process fails in two ways."""
+def main():
     with _distributed.joined() as is_first:
         group, folder = processes.everyone(), _cli.workdir()
         found = work(folder) | {"others": sweep_of_others(folder)}
 
-        def fail() -> None:
+        def fail():
             if group.index == 1:
                 raise InputError("no such data")
 

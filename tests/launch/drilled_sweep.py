@@ -7,7 +7,6 @@ a network with checkpoints and then computes a kernel in a file.
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -22,11 +21,10 @@ from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.report import Report, Row
-from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep import run as runner
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.fields import product
-from lsa_jax.sweep.points import Point, make_points
+from lsa_jax.sweep.points import make_points
 
 EPOCHS = 4
 
@@ -43,13 +41,11 @@ def _kernel(x1, x2):
     return jnp.tanh(x1 @ x2.T)
 
 
-def _load(points: list[Point], data_dir: Path | None) -> np.ndarray:
+def _load(points, data_dir):
     return np.random.default_rng(0).normal(size=(48, 5)).astype(np.float32)
 
 
-def _run(
-    group: list[Point], data: np.ndarray, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def _run(group, data, directory, progress):
     _, history = training.train(
         jnp.stack([jax.random.key(point.config.seed) for point in group]),
         Model(_init, _apply, None),
@@ -80,7 +76,7 @@ def _run(
     ]
 
 
-def _report(config: ml_collections.ConfigDict, runs: Runs, workdir: Path) -> Report:
+def _report(config, runs, workdir):
     mean = float(runs.finished["loss"].mean())
     return Report("A drill", claims=[Row("loss", 0.0, mean, None, "shown")])
 
@@ -88,7 +84,7 @@ def _report(config: ml_collections.ConfigDict, runs: Runs, workdir: Path) -> Rep
 EXPERIMENT = Experiment(_run, _report, _load, varying=("seed",))
 
 
-def sweep(workdir: Path, *, stop: Callable[[float], None] = lambda fraction: None) -> pd.DataFrame:
+def sweep(workdir, *, stop=lambda fraction: None):
     """Runs the sweep; `stop` is told how far each group is."""
 
     def run(group, data, directory, progress):
@@ -101,7 +97,7 @@ def sweep(workdir: Path, *, stop: Callable[[float], None] = lambda fraction: Non
         return runner.run_sweep(config, points, workdir, data_dir=None, command=["drill"])
 
 
-def content(workdir: Path) -> dict[str, object]:
+def content(workdir):
     """Returns the files of a sweep, without times."""
     results = pd.read_csv(workdir / "results.csv", dtype=str).drop(columns="seconds")
     reports = {name: (workdir / name).read_bytes() for name in ("report.json", "report.md")}
@@ -112,7 +108,7 @@ def content(workdir: Path) -> dict[str, object]:
     return {"results.csv": results.to_dict("list"), **reports, **metrics}
 
 
-def processor_seconds(pid: int) -> float:
+def processor_seconds(pid):
     """Returns the processor time of a process and its children.
 
     By this, moments mean the same on any machine.
@@ -126,7 +122,7 @@ def processor_seconds(pid: int) -> float:
     return used + sum(processor_seconds(int(child)) for child in children)
 
 
-def kill_after(pid: int, seconds: float) -> bool:
+def kill_after(pid, seconds):
     """Kills a process once it has used the processor so long; False where it ended before."""
     while processor_seconds(pid) < seconds:
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from reports import read_results
 
 from launch import _distributed
 from lsa_jax.errors import InputError
@@ -108,11 +109,7 @@ def test_processes_that_are_killed_go_on_where_they_were(tmp_path):
         capture_output=True,
         check=True,
     )
-    clock = ["seconds", "images_per_second", "peak_fraction", "matrix_seconds"]
-    found, expected = (
-        pd.read_csv(folder / "results.csv").drop(columns=clock, errors="ignore")
-        for folder in (workdir, untouched)
-    )
+    found, expected = map(read_results, (workdir, untouched))
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
 
 

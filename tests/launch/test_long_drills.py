@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from reports import CLOCK
 
 from lsa_jax.sweep import config_files, fields
 
@@ -38,9 +39,6 @@ def _finish(arguments, log):
     return usage.ru_utime + usage.ru_stime
 
 
-CLOCK = {"seconds", "images_per_second", "peak_fraction", "matrix_seconds"}
-
-
 def _left(workdir):
     """Returns the files of a sweep, without times."""
     left = {}
@@ -48,7 +46,7 @@ def _left(workdir):
         name = path.relative_to(workdir).as_posix()
         if path.name == "results.csv":
             table = pd.read_csv(path, dtype=str)
-            left[name] = table.drop(columns=CLOCK.intersection(table)).to_dict("list")
+            left[name] = table.drop(columns=CLOCK, errors="ignore").to_dict("list")
         elif path.name in ("metrics.jsonl", "report.json"):
             left[name] = path.read_text()
     return left

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from reports import read_results
 
 from launch import slurm
 from launch._sweeps import Planned
@@ -21,7 +22,6 @@ from lsa_jax.sweep.points import make_points
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = Path(__file__).with_name("slurm_cluster.sh")
-CLOCK = ["seconds", "images_per_second", "peak_fraction", "matrix_seconds"]
 # Two groups: one that trains for some seconds and saves twenty times, and one kernel.
 SWEEP = [
     "--config=configs/quickstart.py:quick",
@@ -236,10 +236,7 @@ def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_s
     assert (workdir / "report.md").exists(), _log(workdir)
     for name in ("report.md", "report.json", "noise_curves.png", "noise_curves.svg"):
         assert (workdir / name).read_bytes() == (local / name).read_bytes(), name
-    here, there = (
-        pd.read_csv(d / "results.csv").drop(columns=CLOCK, errors="ignore")
-        for d in (workdir, local)
-    )
+    here, there = map(read_results, (workdir, local))
     pd.testing.assert_frame_equal(here, there, check_exact=True)
 
 

@@ -32,31 +32,6 @@ from lsa_jax.models import (
 
 
 @dataclass(frozen=True)
-class Sine(Elementwise):
-    """A nonlinearity that the package does not have, with its duals."""
-
-    def phi(self, x):
-        return jnp.sin(x)
-
-    def duals(self, covariance, variance1, variance2):
-        mean = (variance1 + variance2) / 2
-        near, far = jnp.exp(covariance - mean), jnp.exp(-covariance - mean)
-        return (near - far) / 2, (near + far) / 2
-
-
-@pytest.mark.parametrize("method", ["recursion", "neural_tangents"])
-def test_a_users_nonlinearity_is_one_class_with_its_duals(key, method):
-    x = jax.random.normal(key, (3, 4))
-    model = network([Dense(1, 1.5, 0.3), Sine(), Dense(1)])
-    found = jax.jit(lambda x: [model.kernel(x, None, get, method) for get in ("nngp", "ntk")])(x)
-    inner = 1.5**2 / 4 * np.asarray(x, float) @ np.asarray(x, float).T + 0.3**2
-    damping = np.exp(-(np.diag(inner)[:, None] + np.diag(inner)[None]) / 2)
-    nngp = damping * np.sinh(inner)
-    np.testing.assert_allclose(found[0], nngp, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found[1], nngp + damping * np.cosh(inner) * inner, rtol=1e-5)
-
-
-@dataclass(frozen=True)
 class Wave(Elementwise):
     """A nonlinearity whose kernel depends on the difference of two inputs alone."""
 

@@ -22,15 +22,15 @@ IDS = ["a", "b", "c", "d"]
 NOW = 1_000_000.0
 
 
-def store(workdir, name, *, seconds=10.0, status="ok", message="", end=NOW):
-    result = {"id": name, "seconds": seconds, "status": status, "message": message}
+def store(workdir, name):
+    result = {"id": name, "seconds": 10.0, "status": "ok", "message": ""}
     rows = [{"step": step, "test_accuracy": step / 10} for step in range(8)]
     files.write_run(workdir, name, result, rows)
-    os.utime(workdir / "runs" / name / "result.json", (end, end))
+    os.utime(workdir / "runs" / name / "result.json", (NOW, NOW))
 
 
-def tell(workdir, runs, fraction, *, first=0.0, started=NOW - 100, updated=NOW - 5):
-    beat = progress.Beat(runs, fraction, first, started, updated)
+def tell(workdir, runs, fraction, *, started=NOW - 100, updated=NOW - 5):
+    beat = progress.Beat(runs, fraction, 0.0, started, updated)
     files.write_json(workdir / "groups" / f"{runs[0]}.progress.json", beat._asdict())
 
 
@@ -39,7 +39,7 @@ def look(workdir):
 
 
 def test_the_time_left_is_what_missing_runs_take_shared_by_the_groups_that_run(tmp_path):
-    store(tmp_path, "a", seconds=10.0)
+    store(tmp_path, "a")
     tell(tmp_path, ["b", "c"], 0.5)
     assert look(tmp_path).left == pytest.approx((0.5 * 2 + 1) * 10)
     tell(tmp_path, ["d"], 0.25)

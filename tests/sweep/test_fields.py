@@ -6,9 +6,8 @@ import pytest
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, require, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS as settings
 from lsa_jax.sweep import points
-from lsa_jax.sweep.fields import Field, Rule, Settings, parse, product, product_of
+from lsa_jax.sweep.fields import Field, Rule, Settings, parse, product_of
 from lsa_jax.sweep.variants import set_fields
 
 FIELDS = {
@@ -99,36 +98,11 @@ def test_a_missing_field_is_named():
         settings_of(FIELDS).validate(config)
 
 
-def test_points_hold_their_own_settings_and_leave_the_configuration_alone():
-    config = settings.default_config()
-    made = points.make_points(
-        config, product({"noise": (0.0, 2.0), "seed": (0, 1)}), settings.validate
-    )
-    assert [point.id for point in made] == [
-        "noise=0-seed=0",
-        "noise=0-seed=1",
-        "noise=2-seed=0",
-        "noise=2-seed=1",
-    ]
-    assert made[3].config.noise == 2.0 and made[3].config.seed == 1
-    assert config.noise == 0.0 and config.seed == 0
-
-
 def test_a_tuple_may_be_empty_only_where_it_says_so():
     assert tuple_of(integer(1)).accepts(())
     kind = tuple_of(integer(1), empty=False)
     assert kind.accepts((1,)) and not kind.accepts(()) and not kind.accepts((0,))
     assert "one value or more" in kind.accepted
-
-
-def test_two_equal_points_are_refused():
-    with pytest.raises(InputError, match="noise=1 twice"):
-        points.make_points(settings.default_config(), [{"noise": 1.0}] * 2, settings.validate)
-
-
-def test_an_empty_sweep_is_refused():
-    with pytest.raises(InputError, match="no points"):
-        points.make_points(settings.default_config(), [], settings.validate)
 
 
 @pytest.mark.parametrize(

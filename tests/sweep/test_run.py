@@ -16,6 +16,7 @@ import ml_collections
 import numpy as np
 import pandas as pd
 import pytest
+from reports import read_results
 
 from lsa_jax.arrays import digest
 from lsa_jax.errors import (
@@ -69,28 +70,11 @@ def finish(start):
     return finish
 
 
-CLOCK = ["seconds", "images_per_second", "peak_fraction", "matrix_seconds"]
-
-
-def read(workdir):
-    return pd.read_csv(workdir / "results.csv").drop(columns=CLOCK, errors="ignore")
-
-
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory, finish):
     workdir = tmp_path_factory.mktemp("uninterrupted")
     finish(workdir)
     return workdir
-
-
-def test_results_have_the_columns_and_every_point(uninterrupted):
-    results = read(uninterrupted)
-    assert {"learner", "noise", "seed", "test_accuracy", "train_accuracy", "status"} <= set(results)
-    # Two learners with two seeds, one that learns its kernel with one.
-    assert len(results) == 2 * 2 * 2 + 2 and (results["status"] == "ok").all()
-    for name in ("noise_curves.png", "noise_curves.svg", "report.md", "report.json", "config.json"):
-        assert (uninterrupted / name).stat().st_size > 0
-    assert not list(uninterrupted.glob("groups/*/scratch"))
 
 
 def _kill_when(process, happened):
@@ -119,7 +103,9 @@ def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(
         _kill_when(start(workdir).process, happened)
         assert not (workdir / "results.csv").exists()
     finish(workdir)
-    pd.testing.assert_frame_equal(read(workdir), read(uninterrupted), check_exact=True)
+    pd.testing.assert_frame_equal(
+        read_results(workdir), read_results(uninterrupted), check_exact=True
+    )
     assert not list(workdir.rglob("*.partial")) + list(workdir.glob("groups/*/scratch"))
 
 

@@ -10,27 +10,12 @@ from lsa_jax.errors import InputError
 from lsa_jax.training.optimizers import SCHEDULES, check_optimizer, make_optimizer, make_schedule
 
 
-def test_steps_schedule_falls_at_its_epochs():
-    schedule = make_schedule(
-        "steps", 0.1, epochs=10, steps_per_epoch=7, decay_epochs=(2, 5), decay_factor=0.2
-    )
-    steps = np.array([0, 13, 14, 15, 34, 35, 36, 69])
-    expected = 0.1 * 0.2 ** ((steps >= 14).astype(int) + (steps >= 35))
-    np.testing.assert_allclose([schedule(s) for s in steps], expected, rtol=1e-6)
-
-
 def test_a_fall_comes_at_the_nearest_step_and_falls_at_one_step_multiply():
     settings = {"epochs": 1, "steps_per_epoch": 100, "decay_factor": 0.5}
     schedule = make_schedule("steps", 1.0, decay_epochs=(0.29,), **settings)  # 28.999... steps
     assert [float(schedule(step)) for step in (28, 29)] == [1.0, 0.5]
     schedule = make_schedule("steps", 1.0, decay_epochs=(0.1, 0.1, 0.5), **settings)
     assert [float(schedule(step)) for step in (9, 10, 50)] == [1.0, 0.25, 0.125]
-
-
-def test_cosine_schedule_ends_at_zero():
-    schedule = make_schedule("cosine", 0.1, epochs=4, steps_per_epoch=5)
-    expected = 0.05 * (1 + np.cos(np.pi * np.array([0, 5, 10, 20]) / 20))
-    np.testing.assert_allclose([schedule(s) for s in (0, 5, 10, 20)], expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -42,7 +27,7 @@ def test_a_rise_multiplies_the_schedule_by_equal_steps_up_to_one(name):
         "cosine": lambda step: (1 + np.cos(np.pi * step / 40)) / 2,
         "steps": lambda step: 0.5 if step >= 15 else 1.0,
     }
-    for step in (0, 1, 4, 5, 6, 14, 15, 39):
+    for step in (0, 1, 4, 5, 6, 14, 15, 39, 40):
         expected = 0.1 * min((step + 1) / 6, 1) * shapes[name](step)
         assert float(rising(step)) == pytest.approx(expected, abs=1e-7)
 

@@ -8,7 +8,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.training.steps import NetworkState, Problem, layouts_of, train_parts, train_steps
+from lsa_jax.training.steps import NetworkState, Problem, layouts_of, train_steps
 
 RATE = 0.1
 
@@ -78,17 +78,6 @@ def test_a_network_stays_as_it_was_before_its_first_loss_that_was_not_finite(pro
     )
     np.testing.assert_allclose(found.states.params["w"][0], by_hand(0.0, 5, 7)[-1], rtol=1e-6)
     assert np.isfinite(found.losses[:, 0]).tolist() == [True, True, False, False]
-
-
-def test_parts_have_their_own_networks_and_report_the_share_done(problem):
-    reported, given = [], {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 2}
-    parts = train_parts(problem, begin, layouts_of(3, 2), progress=reported.append, **given)
-    found = [(start, trained.states.params["w"]) for start, trained in parts]
-    assert [(start, len(w)) for start, w in found] == [(0, 2), (2, 1)]
-    expected = [by_hand(w, 0, 4)[-1] for w in (0.0, 1.0, 2.0)]
-    np.testing.assert_allclose(np.concatenate([w for *_, w in found]), expected, rtol=1e-6)
-    # Two of three networks, and then the third: two segments each.
-    assert reported == pytest.approx([1 / 3, 2 / 3, 5 / 6, 1])
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -106,7 +106,8 @@ def test_gradients_are_those_of_the_training_whose_filters_are_measured(linear, 
 
 
 def test_a_run_measures_the_filters_of_every_picture(linear, data, tmp_path):
-    points = make(gradient_steps=3, batch_size=2, sweep__filters=(5,), **PLAIN)[1]
+    fields = {"gradient_steps": 3, "batch_size": 2, "measures": ("weight_movement",)}
+    points = make(**fields, sweep__filters=(5,), **PLAIN)[1]
     task = TaskData(data, data, ("cat", "dog"), None, None)
     outcomes = experiment.run(points, task, tmp_path, lambda fraction: None)
     trained = [
@@ -116,6 +117,8 @@ def test_a_run_measures_the_filters_of_every_picture(linear, data, tmp_path):
     for place, found in enumerate(outcomes):
         stages = [linear[1], *(np.asarray(params["w"][place], np.float64) for params in trained)]
         expected = {"test_accuracy": found.outcomes.values.mean(), "num_test": 5, "chance": 0.6}
+        moved = np.linalg.norm(stages[-1] - stages[0]) / np.linalg.norm(stages[0])
+        expected["weight_movement/w"] = moved
         for block in range(1, 5):
             for at in (0, 1):
                 pairs = zip(stages[at].T, stages[at + 1].T, strict=True)

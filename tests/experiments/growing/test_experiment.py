@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def grown(folder, tmp_path_factory):
-    _, points = make()
+    _, points = make(measures=("weight_movement",))
     data, place = EXPERIMENT.load(points, folder), tmp_path_factory.mktemp("growing")
     return EXPERIMENT.run(points, data, place, lambda fraction: None)
 
@@ -39,9 +39,12 @@ def test_operators_share_the_shallow_network_and_differ_once_grown(grown):
     for name, count in (("base_loss", 1), ("initial_loss", 2), ("final_loss", 2)):
         assert len({one.metrics[name] for one in grown}) == count
     for one in grown:
-        assert [one.metrics[f"{n}_loss"] for n in ("initial", "lag")] == [
-            one.history[step]["loss"] for step in (0, 2)
-        ]
+        losses = {row["step"]: row["loss"] for row in one.history if "loss" in row}
+        assert (one.metrics["initial_loss"], one.metrics["lag_loss"]) == (losses[0], losses[2])
+        name = "weight_movement/layers"
+        moved = [row[name] for row in one.history if name in row]
+        assert moved[0] == 0 < moved[1] and one.metrics[name] == moved[-1]
+        assert one.metrics["measured_examples"] == 0 and "measuring_share" in one.timings
 
 
 def test_answers_are_kept_by_item_and_an_answer_is_of_the_grown_network(grown):

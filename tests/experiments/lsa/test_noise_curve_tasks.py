@@ -63,17 +63,11 @@ def test_distractors_of_both_splits_are_apart_unless_they_are_shared():
         assert (float(train.mean()), float(test.mean())) == (1.0, of_test)
 
 
-def test_noise_multiplies_the_background_and_leaves_the_image_as_it_is():
+def test_noise_is_of_the_background_or_of_the_image_at_the_power_that_is_asked_for():
     split = images(3)
-    none, one, two = (
-        np.asarray(composed(configure(FIXED), split, range(3), noise).inputs) for noise in (0, 1, 2)
-    )
+    one = np.asarray(composed(configure(FIXED), split, range(3), 1.0).inputs)
     around = np.ones((16, 16), bool)
     around[-8:, -8:] = False
-    for found in (none, one, two):
-        np.testing.assert_array_equal(found[:, -8:, -8:], split.images)
-    assert (none[:, around] == 0).all() and one[:, around].std() == pytest.approx(1, rel=0.1)
-    np.testing.assert_allclose(two[:, around], 2 * one[:, around], rtol=1e-6)
     squared = composed(configure(FIXED | {"data.std_power": 2}), split, range(3), 2.0).inputs
     np.testing.assert_allclose(squared[:, around], 4 * one[:, around], rtol=1e-6)
     on_image = composed(configure(FIXED | {"data.image_noise": 0.5}), split, range(3), 1.0).inputs

@@ -79,16 +79,10 @@ def test_a_flow_ends_at_the_error_after_its_time_over_the_rate(finished):
         assert outcome.metrics["steps_taken"] == flow_to_target(config)[0].times[-1] / rate
 
 
-def rows(steps, reached=None, learner="sgd", seed=0):
-    """Made-up results at k = 16, 64, ..., one row a k."""
-    table = {"learner": learner, "noise_scale": 0.5, "k": 16 * 4 ** np.arange(len(steps))}
-    table |= {"reached": reached or [True] * len(steps), "steps_taken": steps, "seed": seed}
-    return pd.DataFrame(table).assign(test_error=1e-3 * (1 + seed), status="ok")
-
-
 def test_exponents_are_fitted_from_16_times_k0_on_where_there_are_enough_k():
     # At k0 and next to it steps are few; from 16 k0 on they grow like the root of k.
-    course = rows([1.0, 2.0, 100.0, 200.0, 400.0])
+    steps = [1.0, 2.0, 100.0, 200.0, 400.0]
+    course = pd.DataFrame({"k": 16 * 4 ** np.arange(5), "steps_taken": steps})
     assert fit_of(course).exponent == pytest.approx(0.5)
     assert fit_of(course.iloc[:4]) == fit_power_law(course["k"][:4], course["steps_taken"][:4])
 

@@ -9,7 +9,6 @@ import pytest
 import scipy.stats
 
 from lsa_jax.experiments.lsa.sparse_signal import (
-    noise_std,
     patch_cnn,
     sample,
     sample_unaligned,
@@ -58,11 +57,6 @@ def test_coefficients_are_fair_signs_that_do_not_cancel(key, m):
     patterns = [p for p in itertools.product((-1, 1), repeat=m) if sum(p)]
     counts = [(signs == pattern).all(axis=1).sum() for pattern in patterns]
     assert sum(counts) == n and scipy.stats.chisquare(counts).pvalue > RARE
-
-
-@pytest.mark.parametrize(("k", "scale", "sigma"), [(1000, 1.0, 0.218442), (100, 0.5, 0.230259)])
-def test_noise_std_follows_the_paper(k, scale, sigma):
-    assert noise_std(k, scale) == pytest.approx(sigma, rel=1e-5)
 
 
 @pytest.mark.parametrize("stride", [1, 3])

@@ -159,13 +159,6 @@ def test_measures_are_of_the_winner_and_change_nothing(search, found, tmp_path, 
     monkeypatch.setattr(measures, "measure", lambda *a: seen.append(a) or measure(*a))
     resumed = run(search, measuring=measuring, checkpoint_dir=tmp_path)
     assert resumed.measured == again.measured and len(seen) == 2
-
-
-def test_a_search_killed_after_a_rung_ends_with_the_same_bits(search, found, tmp_path, saved):
-    saved.fatal = (tmp_path.name, 1)
-    with pytest.raises(KeyboardInterrupt):
-        run(search, checkpoint_dir=tmp_path)
-    again = run(search, checkpoint_dir=tmp_path)
-    assert again.best == found.best and [mark for _, mark in saved] == [1, 3]
-    np.testing.assert_array_equal(again.test_error, found.test_error)
-    np.testing.assert_array_equal(again.params["w"], found.params["w"])
+    assert resumed.best == found.best and [mark for _, mark in saved] == [1, 3]
+    np.testing.assert_array_equal(resumed.test_error, found.test_error)
+    np.testing.assert_array_equal(resumed.params["w"], found.params["w"])

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from by_hand import convolved
 
 from lsa_jax.experiments.stability.cifar_resnet import cifar_resnet
 
@@ -20,28 +21,18 @@ def _normed(x, params):
     return (x - x.mean(axis=(0, 1, 2))) / np.sqrt(variance) * params["scale"] + params["shift"]
 
 
-def _convolved(x, weight, stride):
-    """Every window of 3 x 3 that "SAME" asks for, one output pixel after the other."""
-    side = -(-x.shape[1] // stride)
-    before = max((side - 1) * stride + 3 - x.shape[1], 0) // 2
-    padded = np.pad(x, ((0, 0), (before, 3), (before, 3), (0, 0)))
-    out = np.empty((len(x), side, side, weight.shape[3]))
-    for i in range(side):
-        for j in range(side):
-            window = padded[:, stride * i : stride * i + 3, stride * j : stride * j + 3]
-            out[:, i, j] = np.einsum("nabc,abcf->nf", window, weight)
-    return out
-
-
 def _by_hand(params, x, blocks):
     """He et al. (2016), section 4.2 with option A: three groups of so many blocks."""
-    x = np.maximum(_normed(_convolved(x, params["Conv_0"]["weight"], 1), params["BatchNorm_0"]), 0)
+    x = np.maximum(
+        _normed(convolved(x, params["Conv_0"]["weight"], (1, 1), "SAME"), params["BatchNorm_0"]), 0
+    )
     for place in range(3 * blocks):
         branch = params[f"Residual_{place}"]["branch"]
         first = place in (blocks, 2 * blocks)  # of the second and of the third group
-        y = _convolved(x, branch["Conv_0"]["weight"], 2 if first else 1)
+        strides = (2, 2) if first else (1, 1)
+        y = convolved(x, branch["Conv_0"]["weight"], strides, "SAME")
         y = np.maximum(_normed(y, branch["BatchNorm_0"]), 0)
-        y = _normed(_convolved(y, branch["Conv_1"]["weight"], 1), branch["BatchNorm_1"])
+        y = _normed(convolved(y, branch["Conv_1"]["weight"], (1, 1), "SAME"), branch["BatchNorm_1"])
         if first:
             half = x.shape[3] // 2
             x = np.pad(x[:, ::2, ::2], ((0, 0), (0, 0), (0, 0), (half, half)))

@@ -69,13 +69,6 @@ def test_cyclic_lists_are_those_of_figure_4_1_modulo_the_vocabulary():
     assert (first.pi != second.pi).any() and (first.lists != second.lists).any()
 
 
-def test_presence_is_counted():
-    sets = sampler.all_sets(7, 3)
-    share = np.mean([{0, 1} <= set(s) and not {2, 3} & set(s) for s in sets.tolist()])
-    assert sampler.presence_probability(7, 3, 2, 2) == pytest.approx(share)
-    assert sampler.presence_probability(7, 3, 4, 0) == sampler.presence_probability(7, 3, 1, 7) == 0
-
-
 def least_by_enumeration(task, length):
     """Assumption 4.3 by its words, over every set of tokens."""
     tokens, sets = len(task.pi), [set(s) for s in sampler.all_sets(len(task.pi), length).tolist()]

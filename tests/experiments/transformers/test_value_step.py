@@ -23,14 +23,6 @@ def population(task):
     return sets, sampler.label_sequences(task, sets)
 
 
-def test_meetings_are_counted(task, population):
-    expected = np.zeros((L, L))
-    sets, labels = (np.asarray(a) for a in population)
-    for sequence, label in zip(sets, labels, strict=True):
-        np.add.at(expected, (label[:, None], sequence[None]), 1 / len(sets))
-    np.testing.assert_allclose(value_step.label_meetings(task, N), expected, atol=1e-12)
-
-
 def test_counting_gives_the_gradient_of_the_whole_population(task, population):
     v = 1e-3 * np.random.default_rng(0).normal(size=(L, L))
     with jax.enable_x64(True):

@@ -26,16 +26,6 @@ def test_products_of_neural_tangents_are_in_full_precision():
     assert products and all("HIGHEST" in line for line in products)
 
 
-def test_a_transform_has_the_size_of_a_patch_and_acts_on_it():
-    assert OF_ROWS.transform_size((4, 3, 2)) == 24
-    assert OF_IMAGES.transform_size((4, 5, 7)) == 42
-    x = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
-    transform = np.random.default_rng(1).normal(size=(6, 6)).astype(np.float32)
-    found = OF_ROWS.transformed(transform)(x[:2], x[2:])
-    rows = x @ transform
-    np.testing.assert_allclose(found, OF_ROWS(rows[:2], rows[2:]), rtol=1e-4)
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16"])
 def test_inputs_of_any_type_do_without_neural_tangents(dtype, monkeypatch):

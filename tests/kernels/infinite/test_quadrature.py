@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy
 
 from lsa_jax import kernels
 from lsa_jax.errors import InputError
@@ -62,41 +61,6 @@ def test_series_of_smooth_functions_are_the_closed_form(phi, layer, dtype, toler
             np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
-def deep_kernels(x, depth):
-    """NNGP and NTK of a deep GELU network, with 120 x 120 nodes for each pair of inputs."""
-    z, w = np.polynomial.hermite_e.hermegauss(120)
-    weights = np.outer(w, w) / w.sum() ** 2
-    phi = (
-        lambda z: z * scipy.special.ndtr(z),
-        lambda z: scipy.special.ndtr(z) + z * scipy.stats.norm.pdf(z),
-    )
-    nngp = ntk = 1.4**2 * x @ x.T / x.shape[1] + 0.1**2
-    for last in range(depth - 1, -1, -1):
-        stds = np.sqrt(np.diag(nngp))
-        r = np.clip(nngp / np.outer(stds, stds), -1, 1)[..., None, None]
-        one = stds[:, None, None, None] * z[:, None]
-        other = stds[:, None, None] * (r * z[:, None] + np.sqrt(1 - r**2) * z)
-        values, slopes = ((f(one) * f(other) * weights).sum((-1, -2)) for f in phi)
-        w_std, b_std = (1.4, 0.1) if last else (1.0, 0.0)
-        nngp, ntk = w_std**2 * values + b_std**2, w_std**2 * (values + slopes * ntk) + b_std**2
-    return {"nngp": nngp, "ntk": ntk}
-
-
-@pytest.mark.parametrize(
-    ("depth", "dtype", "tolerance"), [(3, "float64", 1e-11), (5, "float32", 2e-6)]
-)
-def test_deep_kernels_are_those_of_quadrature_for_each_pair(key, depth, dtype, tolerance):
-    with jax.enable_x64(dtype == "float64"):
-        x = jax.random.normal(key, (3, 5), dtype) / 2
-        x = jnp.concatenate([x, x[:1] + 1e-2 * x[1:2], x[:1] * (1 + 1e-4), -x[:1]])
-        kernel = network(
-            [*[Dense(4, 1.4, 0.1), ElementwiseNumerical(gelu)] * depth, Dense(1)]
-        ).kernel
-        for get, expected in deep_kernels(np.asarray(x, "float64"), depth).items():
-            size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-            assert np.abs((kernel(x, None, get) - expected) / size).max() < tolerance
-
-
 @pytest.mark.parametrize("stds", [(0.8, 0.8), (0.8, 0.8001), (0.3, 1.4)])
 def test_gaps_of_nearly_equal_numbers_are_exact(stds):
     step, gaps = ElementwiseNumerical(jnp.sin)._step(), [1e-12, 1e-7, 1e-3, 0.5, 1.5, 2 - 1e-7]
@@ -126,8 +90,16 @@ class Damped(Elementwise):
         return tuple(f * d for f, d in zip(self.factors, duals, strict=True))
 
 
+@pytest.mark.parametrize("get", ["nngp", "ntk"])
+@pytest.mark.parametrize("method", ["recursion", "neural_tangents"])
+def test_a_users_nonlinearity_is_one_class_with_its_duals(key, get, method):
+    x = jax.random.normal(key, (3, 4))
+    own, ours = (network([Dense(3, 1.5, 0.3), one, Dense(1)]).kernel for one in (Damped(), Sin()))
+    found = jax.jit(lambda x: own(x, None, get, method))(x)
+    np.testing.assert_allclose(found, ours(x, None, get), rtol=1e-5, atol=1e-6)
+
+
 def test_wrong_duals_are_refused_where_a_network_is_made():
-    jax.jit(lambda x: network([Dense(3), Damped(), Dense(1)]).kernel(x))(jnp.ones((2, 3)))
     for factors in WRONG:
         with pytest.raises(InputError, match="duals of Damped: E.phi.* accepted: its integral"):
             network([Dense(3), Damped(factors), Dense(1)])

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 
 import filelock
 import jax
@@ -13,6 +11,7 @@ import pytest
 
 from lsa_jax.errors import InputError, NumericalError, StorageError
 from lsa_jax.kernels import Workers, gram
+from lsa_jax.kernels.matrices import file as gram_file
 
 ONE = jax.devices()[:1]
 
@@ -66,65 +65,32 @@ def test_a_torn_line_of_the_journal_counts_for_nothing(path):
     assert len(fractions) == 1 and journal.read_bytes().endswith(b"\n12 20\n")
 
 
-# Runs a computation in processes that are killed, forked from one that has imported all it needs.
-KILLED = """
-import os, signal, sys, time
-import numpy as np
-import jax, jax.numpy as jnp
-from lsa_jax.kernels import gram
+def test_whenever_a_process_is_killed_the_journal_lists_what_is_in_the_file(path, monkeypatch):
+    expected, put, listed = gram(kernel, X1, tile=4, workers=Workers(ONE)), gram_file.put, []
+    journal = path.with_name("kernel.npy.0.journal")
 
-path, seed = sys.argv[1], int(sys.argv[2])
-journal = path + ".0.journal"
+    def not_yet_listed(matrix, tile, **options):
+        assert b"%d %d\n" % tile.place not in journal.read_bytes()
+        put(matrix, tile, **options)
 
-def kernel(x1, x2):
-    return jnp.tanh(x1 @ x2.T)
+    def synced(descriptor):
+        lines = journal.read_bytes().splitlines() if journal.exists() else []
+        listed[:] = [tuple(map(int, line.split())) for line in lines]
+        for place in listed:
+            tile = tuple(slice(start, start + 4) for start in place)
+            np.testing.assert_array_equal(np.load(path)[tile], expected[tile])
 
-def lines():
-    return open(journal, "rb").read().count(b"\\n") if os.path.exists(journal) else 0
+    def stop(fraction):
+        if fraction > 0.5:
+            raise KeyboardInterrupt
 
-def child():
-    x = np.random.default_rng(0).normal(size=(150, 3)).astype(np.float32)
-    first = []
-    def progress(fraction):
-        if not first:
-            first.append(round(fraction * 120) - 1)
-            with open(sys.argv[3], "a") as spared:  # how many tiles the journal has spared it
-                print(first[0], file=spared)
-        time.sleep(0.005)
-    gram(kernel, x, tile=10, path=path, progress=progress)
-    os._exit(0)
-
-random = np.random.default_rng(seed)
-for enough in (0, 10, 40, 80, 10**9):
-    pid = os.fork()
-    if not pid:
-        child()
-    while lines() < enough and not os.waitpid(pid, os.WNOHANG)[0]:
-        time.sleep(0.002)
-    if enough < 120:
-        time.sleep(random.uniform(0, 0.05))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        print(lines())
-"""
-
-
-def test_a_computation_killed_at_random_moments_ends_bit_identical(path, tmp_path):
-    log = tmp_path / "spared"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", KILLED, str(path), "3", str(log)],
-        env=os.environ | {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("count=8", "count=1")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    journalled, spared = (list(map(int, text.split())) for text in (done.stdout, log.read_text()))
-    assert any(0 < count < 120 for count in journalled)
-    # Nothing that a journal listed is computed again. (A process killed early tells nothing.)
-    assert spared[-1] == journalled[-1] < 120
-    untouched = gram(kernel, _points(150), tile=10, workers=Workers(ONE))
-    np.testing.assert_array_equal(np.load(path), untouched)
+    monkeypatch.setattr(gram_file, "put", not_yet_listed)
+    monkeypatch.setattr(os, "fsync", synced)
+    with pytest.raises(KeyboardInterrupt):
+        compute(path, progress=stop)
+    before, fractions = len(listed), []
+    np.testing.assert_array_equal(compute(path, progress=fractions.append), expected)
+    assert 0 < before == NUM_TILES - len(fractions) and len(listed) == NUM_TILES
 
 
 def test_processes_share_the_work_and_the_last_one_gets_the_matrix(path):

@@ -150,26 +150,3 @@ def test_an_entry_that_is_not_finite_is_located():
     x[6] = 1e30
     with pytest.raises(NumericalError, match="4 pairs, in rows 0, 1, 2, 3 and columns 6"):
         gram(lambda a, b: a @ b.T * 1e30, np.where(x > 1e29, np.inf, x * 1e-30), tile=4)
-
-
-def test_images_keep_their_shape_and_whole_numbers_stay_whole(key):
-    images = jax.random.normal(key, (5, 4, 4, 2))
-
-    def flat(x1, x2):
-        assert x1.shape[1:] == (4, 4, 2)
-        return x1.reshape(len(x1), -1) @ x2.reshape(len(x2), -1).T
-
-    expected = flat(images, images)
-    np.testing.assert_allclose(gram(flat, images, tile=2), expected, rtol=1e-4, atol=1e-4)
-
-    def matches(x1, x2):
-        assert jnp.issubdtype(x1.dtype, jnp.integer)
-        return jnp.sum(x1[:, None] == x2[None], axis=-1)
-
-    tokens = np.arange(12).reshape(4, 3)
-    np.testing.assert_array_equal(gram(matches, tokens, tile=3), 3 * np.eye(4))
-    # Bytes of images do not wrap around.
-    small = np.array([[200, 100], [0, 255]], np.uint8)
-    for dtype in ("float32", "float64"):
-        products = gram(lambda a, b: a @ b.T, small, small.astype(np.int16), dtype=dtype)
-        np.testing.assert_array_equal(products, [[50_000, 25_500], [25_500, 65_025]])

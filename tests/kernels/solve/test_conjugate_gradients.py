@@ -80,13 +80,6 @@ def test_the_partial_factorisation_is_the_kernels_part(given, monkeypatch, block
     np.testing.assert_allclose(found.diagonals(), [np.diagonal(i) for i in inverses], rtol=1e-9)
 
 
-def test_a_matrix_in_a_file_need_not_be_in_memory(given, tmp_path):
-    np.save(tmp_path / "train.npy", given[0])
-    mapped = np.load(tmp_path / "train.npy", mmap_mode="r")
-    fit = regress_cg(mapped, *given[1:], ridge=0.1)
-    np.testing.assert_array_equal(fit.predictions, regress_cg(*given, ridge=0.1).predictions)
-
-
 def _calls(given):
     key = jax.random.key(0)
     return {
