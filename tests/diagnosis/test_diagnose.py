@@ -13,7 +13,7 @@ from flax import linen
 from sklearn.datasets import load_digits
 
 import lsa_jax
-from lsa_jax import kernels, models
+from lsa_jax import kernels, models, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.diagnosis import sizes
 from lsa_jax.diagnosis.tasks import make_task
