@@ -184,8 +184,9 @@ def _p_value(sample: Sample, above: float, below: float) -> float | None:
     def margin(tail: float) -> float:
         low, high = found(tail)
         # An end of the interval may be as infinite as one of the range, which does not count.
-        gaps = np.array([low - above, below - high])
-        least = float(gaps[np.isfinite([above, below])].min())
+        gaps = [low - above] if above > -np.inf else []
+        gaps += [below - high] if below < np.inf else []
+        least = float(np.min(gaps))
         return least if np.isfinite(least) else -1.0  # nothing bounds the error at so small a tail
 
     most, least = 0.5 - 1e-12, 1e-12
