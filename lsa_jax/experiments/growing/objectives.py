@@ -81,9 +81,7 @@ def _masked(key: Key[Array, ""], window: Int[Array, " n"], vocabulary_size: int)
     best, positions = jax.lax.top_k(scores, count)
     targets = window[positions]
     show = jax.random.uniform(show_key, (count,))
-    random = jax.random.randint(
-        random_key, (count,), FIRST_SENTINEL, vocabulary_size, targets.dtype
-    )
+    random = jax.random.randint(random_key, (count,), FIRST_SENTINEL, vocabulary_size)
     shown = jnp.where(show < _SHOWN_MASK + _SHOWN_RANDOM, random, targets)
     shown = jnp.where(show < _SHOWN_MASK, MASK, shown)
     # In a window of separators there may be fewer tokens to predict.
@@ -100,13 +98,13 @@ def _next_tokens(text: Int[Array, " n"], prefix: Array, weights: Array) -> Token
 
 def _causal(key: Key[Array, ""], window: Int[Array, " n"]) -> TokenBatch:
     del key
-    return _next_tokens(window, jnp.int32(0), jnp.ones(len(window), jnp.float32))
+    return _next_tokens(window, jnp.int32(0), jnp.ones(len(window)))
 
 
 def _prefix(key: Key[Array, ""], window: Int[Array, " n"]) -> TokenBatch:
     """Shows a prefix of uniform length and predicts the rest."""
     n = len(window)
-    prefix = jax.random.randint(key, (), 1, n, jnp.int32)
+    prefix = jax.random.randint(key, (), 1, n)
     asked = jnp.arange(n) >= prefix - 1
     return _next_tokens(window, prefix, asked.astype(jnp.float32))
 

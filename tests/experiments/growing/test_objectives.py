@@ -82,15 +82,6 @@ def test_ul2_mixes_causal_prefix_and_span_tasks_each_with_its_own_law():
     assert _is_uniform(before, 1, sizes.tokens - sizes.noise - 1)
 
 
-@pytest.mark.parametrize("name", ["causal", "prefix", "spans", "ul2", "masked"])
-def test_objectives_have_the_same_types_where_jax_has_64_bits(name):
-    window = jax.ShapeDtypeStruct((2, N), np.int32)
-    with jax.enable_x64(True):
-        prepare = objectives.make_objective(name, N, VOCABULARY)
-        batch = jax.eval_shape(prepare, jax.random.key(0), window)
-    assert batch.prefix.dtype == np.int32 and batch.weights.dtype == np.float32
-
-
 @pytest.fixture(scope="module")
 def windows():
     return np.arange(100, 100 + 64 * N).reshape(64, N).astype(np.int32) % 200 + 60
