@@ -62,7 +62,8 @@ _CLASSES = 10
 def make_claims(config: Config) -> list[Claim]:
     """Returns the two claims; muP's counts where the standard one's rate falls."""
     widths = min(config.sweep.width_factor), max(config.sweep.width_factor)
-    item = f"factors of 2 of the best rate, width factor {widths[0]:g} to {widths[1]:g}"
+    of_widths = f"width factor {widths[0]:g} to {widths[1]:g}"
+    item = f"factors of 2 of the best rate ({config.optimizer}), {of_widths}"
     standard, mup = (
         of_best_rates(lambda best: best[1] - best[0], "width_factor", widths, parameterization=name)
         for name in ("standard", "mup")
@@ -249,5 +250,10 @@ def make_report(config: Config, runs: Runs, workdir: Path) -> Report:
 
 
 EXPERIMENT = Experiment(
-    load=load, run=run, report=make_report, varying=("learning_rate", "seed"), in_parts=True
+    load=load,
+    run=run,
+    report=make_report,
+    report_version=2,
+    varying=("learning_rate", "seed"),
+    in_parts=True,
 )
