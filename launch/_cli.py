@@ -215,7 +215,8 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         except (InputError, OSError) as error:
             if (line := refusal(error)) is None:
                 raise
-            if not isinstance(error, InputError):  # Python would print its remainder at the end
+            if isinstance(error, OSError) and error.filename is None:
+                # Of the output, whose remainder Python would print at the end.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             _fail(line)
         except KeyboardInterrupt:

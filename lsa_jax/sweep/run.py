@@ -298,6 +298,15 @@ def missing_groups(
     return {n: group for n, group in groups if files.is_missing(workdir, [p.id for p in group])}
 
 
+def _check_precision() -> None:
+    """Raises InputError where jax has 64 bits, with which all random numbers are others."""
+    if jax.config.jax_enable_x64:
+        raise InputError(
+            "JAX_ENABLE_X64 is on; accepted in sweeps: off, by JAX_ENABLE_X64=0 or jax.config; "
+            "experiments that need float64 have it in any case"
+        )
+
+
 @contextlib.contextmanager
 def recorded_sweep(
     config: ml_collections.ConfigDict,
@@ -317,6 +326,7 @@ def recorded_sweep(
         InputError: the data are missing or damaged, the folder cannot hold this sweep, or jax has
             64 bits; raised before anything is written.
     """
+    _check_precision()
     identity = _identity(config, points)
     data = digest(load()) if _is_new(workdir, identity) else None
     with locks.alone(workdir):
@@ -327,15 +337,6 @@ def recorded_sweep(
             record |= {"host": machine.describe_host(), "data": data}
             files.write_json(workdir / "config.json", {**record, **identity})
         yield
-
-
-def _check_precision() -> None:
-    """Raises InputError where jax has 64 bits, with which all random numbers are others."""
-    if jax.config.jax_enable_x64:
-        raise InputError(
-            "JAX_ENABLE_X64 is on; accepted in sweeps: off, by JAX_ENABLE_X64=0 or jax.config; "
-            "experiments that need float64 have it in any case"
-        )
 
 
 def run_sweep(
@@ -367,7 +368,6 @@ def run_sweep(
         InputError: the data are missing or damaged, the folder cannot hold this sweep, or jax has
             64 bits; raised before anything is written.
     """
-    _check_precision()
     experiment = load_experiment(config.experiment)
     everyone = processes.everyone()
     load = functools.cache(lambda: everyone.in_each(lambda: experiment.load(points, data_dir)))
@@ -398,7 +398,7 @@ def run_groups(
     groups, numbered from 0, are functions of them.
 
     Raises:
-        InputError: the data are missing or damaged.
+        InputError: the data are missing or damaged, or jax has 64 bits.
     """
     _check_precision()
     experiment = load_experiment(config.experiment)

@@ -189,6 +189,24 @@ def test_output_that_cannot_be_written_costs_one_line():
     assert re.fullmatch("error: output cannot be written: No space left .*\n", ended.stderr)
 
 
+def test_what_was_printed_before_a_file_cannot_be_read_is_kept():
+    script = """
+from launch import _cli
+
+def main():
+    print("a table")
+    open("nowhere")
+
+_cli.run(main)
+"""
+    buffered = {n: value for n, value in os.environ.items() if n != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", script]
+    options = {"cwd": ROOT, "env": buffered, "capture_output": True, "text": True}
+    ended = subprocess.run(command, **options, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "a table\n")
+    assert ended.stderr.startswith("error: nowhere: No such file")
+
+
 def test_closed_streams_are_as_a_file_that_keeps_nothing(monkeypatch):
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(sys, name, None)

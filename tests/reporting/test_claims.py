@@ -38,15 +38,17 @@ from lsa_jax.reporting.statistics import (
 )
 
 
-def runs_of(learners, *, tests="shared", planned=None, keep=True):
+def runs_of(learners, *, tests="shared", planned=None, keep=True, **columns):
     """Returns the runs of learners from their outcomes [seeds, examples], by name."""
     rows, kept = [], {}
     for name, outcomes in learners.items():
         for seed, own in enumerate(np.atleast_2d(outcomes)):
             run = f"{name}-{seed}"
+            extra = {key: values[name] for key, values in columns.items() if name in values}
             rows.append(
                 {"id": run, "learner": name, "seed": seed, "test_accuracy": own.mean()}
                 | {"num_test": len(own), "train_accuracy": 1.0, "status": "ok"}
+                | extra
             )
             kept[run] = Outcomes(own, "one" if tests == "shared" else f"{seed}")
     points = planned or [{"learner": r["learner"], "seed": r["seed"]} for r in rows]
@@ -398,3 +400,48 @@ def test_a_number_lies_in_its_interval_whatever_its_size(size):
     rows = pd.DataFrame({"seed": range(4), "loss": size * np.array([0.99, 1.0, 1.01, 1.0])})
     row = decide(Claim(item="", statistic=value("loss"), above=0.0, digits=2), Runs.of([], rows))
     assert row.low <= row.ours <= row.high
+
+
+def test_a_fitted_network_beside_a_kernel_that_is_not_has_no_gap():
+    rng = np.random.default_rng(0)
+    learners = {"network": bits(rng, 3, 2000, 0.9), "kernel": bits(rng, 3, 2000, 0.42)}
+    claim = Claim(
+        item="gap",
+        statistic=GAP,
+        above=0.0,
+        conditions=(claims.fitted("the kernel", learner="kernel"),),
+    )
+    row = decide(claim, runs_of(learners, train_accuracy={"kernel": 0.42}))
+    assert row.status == "condition not met" and "42" in row.condition
+    assert decide(claim, runs_of(learners)).status == "shown"
+
+
+@pytest.mark.parametrize("tests", ["shared", "fresh"])
+def test_one_seed_has_a_status_of_its_own(tests):
+    rng = np.random.default_rng(0)
+    one = {"network": bits(rng, 1, 2000, 0.9), "kernel": bits(rng, 1, 2000, 0.5)}
+    assert decide(ABOVE, runs_of(one, tests=tests)).status == "shown of one seed"
+
+
+def test_a_true_gap_of_nothing_is_seldom_shown_of_few_seeds():
+    rng, shown, repeats = np.random.default_rng(1), 0, 200
+    for _ in range(repeats):
+        drawn = rng.normal(size=3) * 4.7
+        rates = np.clip(0.7 + drawn[:, None] / 100, 0, 1)
+        learners = {
+            "network": (rng.random((3, 500)) < rates) * 1.0,
+            "kernel": bits(rng, 3, 500, 0.7),
+        }
+        shown += decide(ABOVE, runs_of(learners)).status == "shown"
+    assert shown / repeats <= 0.05
+
+
+def test_pairing_shortens_the_interval_of_learners_that_err_alike():
+    rng = np.random.default_rng(0)
+    first = bits(rng, 3, 2000, 0.8)
+    second = np.where(rng.random(first.shape) < 0.98, first, 0.0)
+    learners = {"network": first, "kernel": second}
+    paired, apart = (np.diff(ends(GAP(runs_of(learners, keep=k))))[0] for k in (True, False))
+    assert paired < 0.6 * apart
+    row = decide(ABOVE, runs_of(learners))
+    assert row.status == "shown" and row.p < 0.025

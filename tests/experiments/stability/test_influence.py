@@ -22,6 +22,15 @@ def objective(w, x, y, ridge, m):
     return np.logaddexp(0, -y * (x @ w)).sum() / m + ridge / 2 * (w @ w)
 
 
+def test_retraining_is_the_optimum_without_the_example(problem):
+    x, y = problem
+    w, _, retrained = leave_one_out(x, y, 0.01, np.array([0, 5]))
+    for change, i in zip(retrained, (0, 5), strict=True):
+        left = (np.delete(x, i, axis=0), np.delete(y, i), 0.01, len(x))
+        best = scipy.optimize.minimize(objective, np.zeros(3), left, tol=1e-12).x
+        np.testing.assert_allclose(w + change, best, atol=1e-5)
+
+
 def test_the_prediction_is_a_newton_step_without_the_example(problem):
     x, y = problem
     w, predicted, _ = leave_one_out(x, y, 0.01, np.arange(3))
@@ -29,6 +38,20 @@ def test_the_prediction_is_a_newton_step_without_the_example(problem):
     hessian = x.T @ (x * (share * (1 - share))[:, None]) / 60 + 0.01 * np.eye(3)
     gradients = -(y * share)[:3, None] * x[:3]
     np.testing.assert_allclose(predicted, np.linalg.solve(hessian, gradients.T).T / 60)
+
+
+def test_influence_predicts_retraining_better_the_larger_the_sample(problem):
+    x, y = problem
+    errors = []
+    for copies in (1, 10):
+        # Copies of all examples: one of them counts a tenth as much.
+        given = np.tile(x, (copies, 1)), np.tile(y, copies), 0.01, np.arange(8)
+        _, predicted, retrained = leave_one_out(*given)
+        away = np.linalg.norm(predicted - retrained, axis=1)
+        errors.append(np.median(away / np.linalg.norm(retrained, axis=1)))
+    assert errors[0] < 0.1
+    # The error of the first order is of the second: relative errors fall as 1 / m.
+    assert 6 < errors[0] / errors[1] < 14
 
 
 def test_a_sample_is_compared_with_each_of_its_first_examples_left_out(make):
